@@ -39,6 +39,9 @@ class Kernels(Protocol):
     name: str
     """Short name for messages and `show_config`, such as ``"numpy"``."""
 
+    xp: Namespace
+    """The array API namespace of the library (through array-api-compat where the library's own falls short)."""
+
     mutable: bool
     """Whether arrays can be written in place."""
 

@@ -1,0 +1,39 @@
+# `make demo` and `make test` each work as the first command on a fresh clone: every target installs what it needs into .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+JOBS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-long lint format clean
+
+help:  ## show this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev]'
+	@touch $@
+
+setup: $(VENV)/.installed  ## .venv with everything for development
+
+demo: setup  ## word vectors on real text, compact gradients against dense ones
+	$(BIN)/python examples/word_vectors.py $(ARGS)
+
+test: setup  ## the whole suite, as CI runs it
+	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+
+test-long: setup  ## the suite with many more random examples
+	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -n $(JOBS) -m "not gpu" $(ARGS)
+
+lint: setup  ## ruff, ruff format --check, mypy --strict
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python -m mypy --strict
+
+format: setup  ## format and fix what can be fixed
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:  ## remove .venv, caches and outputs
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist examples/output

@@ -1,0 +1,144 @@
+"""Binary operations that have no rule of their own: compact if they give 0 on zeros, else dense by the policy.
+
+Also the pairings of `Fill` and `Zero`, which are one number, for all binary operations.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+from ..backend import backend_of, common_backend
+from ..kernels.base import Array as AnyArray
+from ..registry import ZERO_TABLE, Array, Scalar, Structure, implements
+from ..types import Fill, IndexedSlices, Tangent, Zero
+from .dense import dense_of, implicit
+from .frames import broadcast_shapes, distinct
+from .join import union
+from .wrap import like, operand_frames
+from .zeros import function_of, keeps_zero, result_dtype
+
+__all__ = ["BINARY", "by_zero", "with_number"]
+
+BINARY = (
+    *("add", "subtract", "multiply", "divide", "floor_divide", "remainder", "pow"),
+    *("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift"),
+    *("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"),
+    *("logical_and", "logical_or", "logical_xor"),
+    *("maximum", "minimum", "atan2", "hypot", "copysign", "nextafter", "logaddexp"),
+)
+"""Every binary elementwise function of the standard."""
+
+
+def by_zero(name: str, a: Any, b: Any) -> Any:
+    """Two tangents, or a tangent and an array: the union of two tangents if zeros stay zero, else dense."""
+    frames = operand_frames(a, b)
+    backend = frames[0].backend
+    function = getattr(backend.xp, name)
+    dtypes = [f.values.dtype for f in frames]
+    if isinstance(a, Tangent) and isinstance(b, Tangent):
+        result_dtype(name, backend, *dtypes)  # raises where the dense operation does
+        if keeps_zero(name, *dtypes, backend=backend):
+            return IndexedSlices._of(union(*frames, function))
+    shape = broadcast_shapes(a.shape, b.shape)
+    covered = any(not isinstance(x, Tangent) and tuple(x.shape) == shape for x in (a, b))
+    dense = [
+        x if not isinstance(x, Tangent) else dense_of(f) if covered else implicit(x, name, shape)
+        for x, f in zip((a, b), frames, strict=True)
+    ]
+    return function(*dense)
+
+
+def with_number(name: str, a: Any, b: Any) -> Any:
+    """A tangent and a Python number, in either order: compact if a zero stays zero."""
+    t = a if isinstance(a, Tangent) else b
+    frame = t._frame()
+    backend = frame.backend
+    operands = [x.dtype if isinstance(x, Tangent) else x for x in (a, b)]
+
+    def on_array(x: AnyArray) -> AnyArray:
+        pair = [x if isinstance(y, Tangent) else y for y in (a, b)]
+        return function_of(name, backend.xp, *pair)(*pair)
+
+    if keeps_zero(name, *operands, backend=backend):
+        frame = distinct(frame)
+        return like(t, frame._replace(values=on_array(frame.values)))
+    return on_array(implicit(t, name))
+
+
+def _constants(name: str, structure: Structure | None, a: Any, b: Any) -> Tangent:
+    """Numbers everywhere: one number everywhere, and a zero where that is known without looking."""
+    tangents = [x for x in (a, b) if isinstance(x, Tangent)]
+    backend = common_backend(*(x._frame().values for x in tangents))
+    numbers = [_number_of(x) for x in (a, b)]
+    value = function_of(name, backend.xp, *numbers)(*numbers)
+    shape = broadcast_shapes(*(x.shape for x in tangents))
+    absorbed = {
+        Structure.PRODUCT: isinstance(a, Zero) or isinstance(b, Zero),
+        Structure.QUOTIENT: isinstance(a, Zero),
+    }
+    operands = [x.dtype if isinstance(x, Zero) else x for x in (a, b)]
+    if absorbed.get(structure, False) or (  # type: ignore[arg-type]
+        not any(isinstance(x, Fill) for x in operands) and keeps_zero(name, *operands, backend=backend)
+    ):
+        return Zero(shape, like=value)
+    return Fill._of(backend.xp.reshape(value, ()), shape)
+
+
+def _number_of(x: Any) -> Any:
+    if isinstance(x, Fill):
+        return backend_of(x.value).xp.reshape(x.value, (1,))
+    return backend_of(x._probe).xp.zeros((1,), dtype=x.dtype) if isinstance(x, Zero) else x
+
+
+def _fill_beside(name: str, a: Any, b: Any) -> AnyArray:
+    """A fill beside a tangent or an array, for an operation that is no product: dense; the fill takes part as one number."""
+    shape = broadcast_shapes(a.shape, b.shape)
+    backend = operand_frames(a, b)[0].backend
+    dense = [_fill_values(x, len(shape)) if isinstance(x, Fill) else _dense(x, name, shape) for x in (a, b)]
+    result = getattr(backend.xp, name)(*dense)
+    if tuple(result.shape) == shape:
+        return result
+    return backend.xp.asarray(backend.xp.broadcast_to(result, shape), copy=True)
+
+
+def _fill_values(x: Fill, ndim: int) -> AnyArray:
+    # As many axes as the result: a 0-d array would promote otherwise in some libraries.
+    return backend_of(x.value).xp.reshape(x.value, (1,) * ndim)
+
+
+def _dense(x: Any, name: str, shape: tuple[int, ...]) -> AnyArray:
+    return implicit(x, name, shape) if isinstance(x, Tangent) else x
+
+
+def _register(name: str) -> None:
+    structure = ZERO_TABLE.get(name)
+
+    def constants(a: Any, b: Any) -> Tangent:
+        return _constants(name, structure, a, b)
+
+    def fill_beside(a: Any, b: Any) -> AnyArray:
+        return _fill_beside(name, a, b)
+
+    def pair(a: Any, b: Any) -> Any:
+        return by_zero(name, a, b)
+
+    def number(a: Any, b: Any) -> Any:
+        return with_number(name, a, b)
+
+    for left, right in product((Fill, Zero, Scalar), repeat=2):
+        if (left, right) != (Scalar, Scalar):
+            implements(name, left, right)(constants)
+    if structure not in (Structure.PRODUCT, Structure.QUOTIENT):
+        for other in (Tangent, Array):
+            implements(name, Fill, other)(fill_beside)
+            implements(name, other, Fill)(fill_beside)
+    if structure is None:
+        for left, right in ((Tangent, Tangent), (Tangent, Array), (Array, Tangent)):
+            implements(name, left, right)(pair)
+        for left, right in ((Tangent, Scalar), (Scalar, Tangent)):
+            implements(name, left, right)(number)
+
+
+for _name in BINARY:
+    _register(_name)

@@ -1,0 +1,279 @@
+"""The dense side: make the dense array, add into one, and come back from one."""
+
+from __future__ import annotations
+
+import operator
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..backend import Backend, backend_of, common_backend, device_of, is_array
+from ..dtypes import facts, same_kind
+from ..kernels.base import Array
+from ..policy import note_densify
+from ..registry import implements
+from ..types import Frame, IndexedSlices, Tangent, check_errors
+from ..types.indexed_slices import as_axes
+from .frames import align, coalesce, expand, fold_entries, keep, promote
+from .keys import frame_key
+
+__all__ = ["add_frame_into", "add_into", "dense_of", "densify", "from_dense", "implicit", "note_operation"]
+
+
+def dense_of(frame: Frame) -> Array:
+    """The dense array of a frame, always a new one."""
+    xp, kernels = frame.backend.xp, frame.backend.kernels
+    if not frame.axes:
+        dense = fold_entries(frame.values)
+    else:
+        _refuse_impossible(frame)
+        (key,), bound, _ = frame_key(frame)
+        dense = kernels.densify(key, frame.values, bound)
+        dense = xp.reshape(dense, (*frame.stored_sizes, *frame.values.shape[1:]))
+        order = (*frame.axes, *frame.dense_axes)
+        if order != tuple(range(len(order))):
+            dense = xp.permute_dims(dense, tuple(np.argsort(order).tolist()))
+    if tuple(dense.shape) != frame.shape:
+        dense = xp.asarray(xp.broadcast_to(dense, frame.shape), copy=True)
+    return dense
+
+
+def _refuse_impossible(frame: Frame) -> None:
+    limit = frame.backend.xp.iinfo(frame.backend.kernels.index_dtype(frame.values)).max
+    if prod(frame.shape) > limit:
+        raise MemoryError(f"the dense array of shape {frame.shape} has more elements than can be addressed")
+
+
+@implements("densify")
+def densify(t: Any, out: Array | None = None) -> Array:
+    """The dense array of a tangent, into `out` if given; an array is returned as it is."""
+    if not isinstance(t, Tangent):
+        backend_of(t)
+        return t
+    if out is None:
+        return dense_of(t._frame())
+    backend = common_backend(out, t._frame().values)
+    if not backend.kernels.mutable:
+        raise TypeError(f"out cannot be written: arrays of {backend.name} are immutable")
+    if tuple(out.shape) != t.shape or out.dtype != t.dtype:
+        raise ValueError(f"out must have shape {t.shape} and dtype {t.dtype}, not {tuple(out.shape)} and {out.dtype}")
+    _refuse_unwritable(out, "out")
+    out[...] = dense_of(t._frame())
+    return out
+
+
+def note_operation(operation: str, frame: Frame, shape: tuple[int, ...]) -> None:
+    """Apply the densify policy to an operation whose dense result has `shape`."""
+    nbytes = prod(shape) * facts(frame.backend, frame.values.dtype).itemsize
+    note_densify(operation, frame.shape, nbytes, traced=not frame.backend.kernels.concrete(frame.values))
+
+
+def implicit(t: Tangent, operation: str, shape: tuple[int, ...] | None = None) -> Array:
+    """The dense array that an operation needs because it has no compact answer, under the densify policy."""
+    frame = t._frame()
+    note_operation(operation, frame, t.shape if shape is None else shape)
+    return dense_of(frame)
+
+
+@implements("coalesce", Tangent)
+def coalesce_tangent(t: Tangent, *, size: int | None = None) -> IndexedSlices:
+    """The tangent as slices with sorted coordinates, each once; waits for a device and so reads its flags."""
+    if size is not None and (size := operator.index(size)) < 0:
+        raise ValueError(f"size must be at least 0, not {size}")
+    result = coalesce(t._frame(), size)
+    if size is None:
+        check_errors()
+    return IndexedSlices._of(result)
+
+
+@implements("add_into")
+def add_into(dense: Array, t: Tangent | Array, alpha: complex = 1) -> Array:
+    """Add ``alpha * t`` into a dense array in place, touching only the stored rows.
+
+    Parameters
+    ----------
+    dense : Array
+        Written in place where its library allows that (NumPy, torch, CuPy); otherwise left as it is.
+    t : Tangent or Array
+        Its shape broadcasts to that of `dense`, its dtype is of the same or a lower kind (a float is not added into
+        integers).
+    alpha : Python number
+        A factor.
+
+    Returns
+    -------
+    Array
+        `dense` itself where it was written, else the new array.
+
+    Raises
+    ------
+    TypeError
+        If the dtype or kind does not fit, or the arrays are of different libraries.
+    ValueError
+        If the shape does not broadcast to that of `dense`, or `dense` is read-only or overlaps itself.
+
+    Notes
+    -----
+    ``dense[i] += alpha * sum over k with indices[k] == i of values[k]`` (axpy of the BLAS, on the rows stored). Everything is checked
+    before the first write.
+
+    Examples
+    --------
+    >>> import numpy as np, sparsetangent as st
+    >>> table = np.array([1.0, 2.0, 3.0])
+    >>> st.add_into(table, st.IndexedSlices(np.array([2, 2]), np.array([10.0, 20.0]), (3,)), alpha=-1) is table
+    True
+    >>> table.tolist()
+    [1.0, 2.0, -27.0]
+    """
+    if not is_array(dense):
+        raise TypeError(f"dense must be an array, not {type(dense).__name__}")
+    backend = backend_of(dense)
+    if not isinstance(t, Tangent):
+        common_backend(dense, t)
+        frame = Frame((), (), t[None, ...], tuple(t.shape), unique=True)
+    else:
+        frame = (t._with_dtype(dense.dtype) if getattr(t, "weak", False) else t)._frame()
+        common_backend(dense, frame.values)
+    _check_target(dense, frame, alpha, backend)
+    return add_frame_into(dense, promote(align(frame, tuple(dense.shape)), dense.dtype), alpha)
+
+
+def _check_target(dense: Array, frame: Frame, alpha: complex, backend: Backend) -> None:
+    shape = tuple(dense.shape)
+    given = frame.shape
+    if len(given) > len(shape) or any(n not in (1, m) for n, m in zip(given[::-1], shape[::-1], strict=False)):
+        raise ValueError(f"a tangent of shape {given} cannot be added into an array of shape {shape}")
+    if not same_kind(backend, frame.values.dtype, dense.dtype):
+        raise TypeError(f"a tangent of dtype {frame.values.dtype} cannot be added into an array of dtype {dense.dtype}")
+    if isinstance(alpha, bool) or not isinstance(alpha, (int, float, complex)):
+        raise TypeError(f"alpha must be a Python number, not {type(alpha).__name__}")
+    number = type(alpha) if not isinstance(alpha, np.generic) else type(alpha.item())
+    allowed = {"bool": (int,), "signed": (int,), "unsigned": (int,), "real": (int, float), "complex": (int, float, complex)}
+    kind = facts(backend, dense.dtype).kind
+    if not issubclass(number, allowed.get(kind, ())) or (kind == "bool" and alpha != 1):
+        raise TypeError(f"alpha={alpha!r} does not fit an array of dtype {dense.dtype}")
+    here, there = device_of(dense), device_of(frame.values)
+    if None not in (here, there) and here != there:
+        raise ValueError(f"dense is on device {here} and the tangent on {there}; move one of them first")
+    _refuse_unwritable(dense, "dense")
+
+
+def _refuse_unwritable(target: Array, name: str) -> None:
+    if isinstance(target, np.ndarray):
+        if not target.flags.writeable:
+            raise ValueError(f"{name} is read-only")
+        if any(step == 0 and n > 1 for step, n in zip(target.strides, target.shape, strict=True)):
+            raise ValueError(f"{name} overlaps itself: an axis has stride 0")
+    elif hasattr(target, "stride") and any(
+        step == 0 and n > 1 for step, n in zip(target.stride(), target.shape, strict=True)
+    ):
+        raise ValueError(f"{name} overlaps itself: an axis has stride 0")
+
+
+def add_frame_into(dense: Array, frame: Frame, alpha: complex = 1) -> Array:
+    """Add an aligned frame of the right dtype; `dense` is the caller's to give away (see `add_into` for the checks)."""
+    xp, kernels = frame.backend.xp, frame.backend.kernels
+    if frame.n == 0:
+        return dense
+    if not frame.axes:
+        zero = xp.zeros((1,), dtype=kernels.index_dtype(dense), device=device_of(dense))
+        rows = expand(coalesce(frame)).values
+        return kernels.scatter_add(dense[None, ...], zero, rows, alpha)[0, ...]
+    frame = expand(frame)
+    order = (*frame.axes, *frame.dense_axes)
+    straight = order == tuple(range(len(order)))
+    view = dense if straight else xp.permute_dims(dense, order)
+    back = None if straight else tuple(np.argsort(order).tolist())
+    if len(frame.axes) == 1:
+        result = kernels.scatter_add(view, frame.ids[0], frame.values, alpha)
+    elif kernels.mutable and frame.concrete:
+        _add_at_coordinates(view, coalesce(frame), alpha)
+        return dense
+    else:
+        (key,), bound, _ = frame_key(frame)
+        flat = xp.reshape(view, (bound, *view.shape[len(frame.axes) :]))
+        result = xp.reshape(kernels.scatter_add(flat, key, frame.values, alpha), view.shape)
+        if kernels.mutable:
+            view[...] = result
+    if kernels.mutable:
+        return dense
+    return result if back is None else xp.permute_dims(result, back)
+
+
+def _add_at_coordinates(view: Array, frame: Frame, alpha: complex) -> None:
+    """In place at coordinates of several axes: flattening a strided view would copy the whole array."""
+    frame_key(frame)  # raises if the ids were overwritten with ones out of range
+    if frame.padded:
+        frame = keep(frame, frame.ids[0] < frame.stored_sizes[0])
+    rows = frame.values if alpha == 1 else frame.values * alpha
+    if rows.dtype == frame.backend.xp.bool:
+        view[frame.ids] = view[frame.ids] | rows
+    else:
+        view[frame.ids] = view[frame.ids] + rows
+
+
+@implements("from_dense")
+def from_dense(x: Array, *, axis: int | tuple[int, ...] = 0) -> IndexedSlices:
+    """The compact form of a dense array: its slices along `axis` that are not zero everywhere.
+
+    Zero is tested bitwise: a slice that holds -0.0 or nan is kept.
+
+    Parameters
+    ----------
+    x : Array
+    axis : int or tuple of int
+        The axes to store.
+
+    Returns
+    -------
+    IndexedSlices
+        Sorted and unique, of the shape and dtype of `x`.
+
+    Raises
+    ------
+    ValueError
+        If `axis` is out of range.
+    TypeError
+        If `x` is no array.
+
+    Notes
+    -----
+    The number of slices depends on the values, so this does not run under a tracer.
+
+    Examples
+    --------
+    >>> import numpy as np, sparsetangent as st
+    >>> st.from_dense(np.array([[0.0, 0.0], [0.0, 5.0], [0.0, 0.0]])).indices.tolist()
+    [1]
+    >>> st.from_dense(np.array([[0.0, 7.0], [0.0, 5.0]]), axis=(0, 1)).coords[1].tolist()
+    [1, 1]
+    """
+    backend = backend_of(x)
+    xp = backend.xp
+    axes = tuple(sorted(as_axes(axis, x.ndim)))
+    dense_axes = tuple(a for a in range(x.ndim) if a not in axes)
+    nonzero = _bitwise_nonzero(x, backend)
+    if dense_axes:
+        nonzero = xp.any(nonzero, axis=dense_axes)
+    if not axes:
+        return IndexedSlices._of(Frame((), (), xp.asarray(x[None, ...], copy=True), tuple(x.shape), True, True))
+    ids = tuple(xp.astype(i, backend.kernels.index_dtype(x), copy=False) for i in xp.nonzero(nonzero))
+    rows = xp.permute_dims(x, (*axes, *dense_axes))
+    sizes = tuple(x.shape[a] for a in axes)
+    frame = Frame(axes, ids, rows, tuple(x.shape), unique=True, ordered=True)
+    (key,), bound, _ = frame_key(frame)
+    rows = backend.kernels.gather(xp.reshape(rows, (bound, *rows.shape[len(sizes) :])), key)
+    return IndexedSlices._of(frame._replace(values=rows))
+
+
+def _bitwise_nonzero(x: Array, backend: Backend) -> Array:
+    """Where the bits are not all zero: -0.0 counts, which ``x != 0`` would miss."""
+    xp, kind = backend.xp, facts(backend, x.dtype).kind
+    if kind == "bool":
+        return x
+    if kind == "complex":
+        return _bitwise_nonzero(xp.real(x), backend) | _bitwise_nonzero(xp.imag(x), backend)
+    nonzero = x != 0
+    return nonzero | xp.signbit(x) if kind == "real" else nonzero

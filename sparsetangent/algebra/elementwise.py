@@ -1,0 +1,70 @@
+"""Unary functions, by the zero table, and casts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import array_api_compat
+
+from ..backend import backend_of
+from ..kernels.base import DType
+from ..registry import ZERO_TABLE, Structure, implements
+from ..types import Fill, Tangent, Zero
+from .dense import implicit
+from .frames import distinct, promote
+from .wrap import like
+from .zeros import result_dtype
+
+__all__ = ["astype", "to_device", "unary"]
+
+
+def unary(name: str, structure: Structure) -> Callable[[Tangent], Any]:
+    """The function `name` of the standard on tangents."""
+
+    def on_tangent(x: Tangent, /) -> Any:
+        frame = x._frame()
+        function = getattr(frame.backend.xp, name)
+        if structure is Structure.DENSE:
+            return function(implicit(x, name))
+        if structure is Structure.LINEAR:
+            return like(x, frame._replace(values=function(frame.values)))
+        frame = distinct(frame)
+        return like(x, frame._replace(values=function(frame.values)))
+
+    def on_fill(x: Fill, /) -> Fill:
+        return Fill._of(getattr(backend_of(x.value).xp, name)(x.value), x.shape)
+
+    def on_zero(x: Zero, /) -> Tangent:
+        xp = backend_of(x._probe).xp
+        if structure is not Structure.DENSE:
+            return Zero._of(getattr(xp, name)(x._probe), x.shape)
+        return on_fill(Fill._of(xp.zeros((), dtype=x.dtype), x.shape))
+
+    implements(name, Tangent)(on_tangent)
+    implements(name, Fill)(on_fill)
+    implements(name, Zero)(on_zero)
+    return on_tangent
+
+
+for _name, _structure in ZERO_TABLE.items():
+    if _structure in (Structure.LINEAR, Structure.ZERO, Structure.DENSE):
+        unary(_name, _structure)
+
+
+@implements("astype")
+def astype(x: Tangent, dtype: DType, /, *, copy: bool = True) -> Tangent:
+    """The tangent with another dtype. A cast that doesn't commute with sums merges repeats first."""
+    if x.dtype == dtype and not getattr(x, "weak", False):
+        return x
+    if hasattr(x, "_with_dtype"):
+        return x._with_dtype(dtype)  # type: ignore[no-any-return]
+    return like(x, promote(x._frame(), dtype))
+
+
+@implements("to_device")
+def to_device(x: Tangent, device: Any, /, *, stream: Any = None) -> Tangent:
+    """The tangent with its arrays on `device`."""
+    frame = x._frame()
+    ids = tuple(array_api_compat.to_device(i, device, stream=stream) for i in frame.ids)
+    return like(x, frame._replace(ids=ids, values=array_api_compat.to_device(frame.values, device, stream=stream)))

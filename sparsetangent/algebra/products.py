@@ -1,0 +1,108 @@
+"""Products and quotients: linear, so always compact; unstored places stay zero whatever they are multiplied with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..dtypes import facts
+from ..kernels.base import Array as AnyArray
+from ..registry import Array, Scalar, implements
+from ..types import Frame, IndexedSlices, Tangent, Zero
+from .binary import by_zero, with_number
+from .frames import blank_padding, broadcast_shapes, distinct, promote
+from .join import product, quotient
+from .wrap import like, operand_frames
+from .zeros import function_of, result_dtype
+
+__all__: list[str] = []
+
+
+def _promoted(name: str, a: Any, b: Any, linear: tuple[bool, bool]) -> tuple[Frame, Frame]:
+    """The frames of two operands, the tangents in which the operation is linear cast to the result's dtype.
+
+    The function would cast summands itself; `promote` merges them first where that gives another sum.
+    """
+    frames = operand_frames(a, b)
+    dtype = result_dtype(name, frames[0].backend, *(f.values.dtype for f in frames))
+    left, right = (
+        promote(f, dtype) if is_linear and isinstance(x, Tangent) else f
+        for x, f, is_linear in zip((a, b), frames, linear, strict=True)
+    )
+    return left, right
+
+
+@implements("multiply", Tangent, Tangent)
+@implements("multiply", Tangent, Array)
+@implements("multiply", Array, Tangent)
+def multiply(a: Any, b: Any) -> Tangent:
+    """Values times the other operand's at the stored places; of two compacts, the places that both store."""
+    left, right = _promoted("multiply", a, b, (True, True))
+    return IndexedSlices._of(product(left, right, left.backend.xp.multiply))
+
+
+@implements("divide", Tangent, Tangent)
+@implements("divide", Tangent, Array)
+def divide(a: Tangent, b: Any) -> Tangent:
+    """Values over the other operand's at the stored places, its implicit zeros included."""
+    left, right = _promoted("divide", a, b, (True, False))
+    return IndexedSlices._of(quotient(left, right, left.backend.xp.divide))
+
+
+@implements("divide", Array, Tangent)
+def divide_array(a: AnyArray, b: Tangent) -> AnyArray:
+    """Dense: the quotient is not zero where the tangent is."""
+    return by_zero("divide", a, b)
+
+
+def _scaled(name: str, t: Tangent, number: complex) -> Tangent:
+    """A linear operation of a tangent with a Python number."""
+    frame = t._frame()
+    function = function_of(name, frame.backend.xp, frame.values, number)
+    if facts(frame.backend, frame.values.dtype).kind not in ("real", "complex"):
+        # Integers and bools may be cast by the product, and a cast of summands need not be the cast of their sum.
+        dtype = result_dtype(name, frame.backend, frame.values.dtype, type(number)(1))
+        frame = frame if dtype == frame.values.dtype else distinct(frame)
+    frame = frame._replace(values=function(frame.values, number))
+    # 0 / 0 in a padding row would come back as nan.
+    return like(t, blank_padding(frame) if frame.padded else frame)
+
+
+@implements("multiply", Tangent, Scalar)
+def multiply_by_number(a: Tangent, b: complex) -> Tangent:
+    return _scaled("multiply", a, b)
+
+
+@implements("multiply", Scalar, Tangent)
+def multiply_number(a: complex, b: Tangent) -> Tangent:
+    return _scaled("multiply", b, a)
+
+
+@implements("divide", Tangent, Scalar)
+def divide_by_number(a: Tangent, b: complex) -> Tangent:
+    return _scaled("divide", a, b)
+
+
+@implements("divide", Scalar, Tangent)
+def divide_number(a: complex, b: Tangent) -> Any:
+    return with_number("divide", a, b)
+
+
+def _absorbing(name: str) -> Any:
+    def absorb(a: Any, b: Any) -> Zero:
+        """A zero absorbs what it is multiplied with: the broadcast shape, the promoted dtype."""
+        frames = operand_frames(a, b)
+        dtype = result_dtype(name, frames[0].backend, *(f.values.dtype for f in frames))
+        return Zero(broadcast_shapes(a.shape, b.shape), like=frames[0].values, dtype=dtype)
+
+    return absorb
+
+
+for _name, _pair in (
+    ("multiply", (Zero, Tangent)),
+    ("multiply", (Tangent, Zero)),
+    ("multiply", (Zero, Array)),
+    ("multiply", (Array, Zero)),
+    ("divide", (Zero, Tangent)),
+    ("divide", (Zero, Array)),
+):
+    implements(_name, *_pair)(_absorbing(_name))

@@ -1,0 +1,148 @@
+"""The standard's reductions on tangents. Sums and means are linear; all others merge repeats first and count implicit zeros."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from math import inf, prod
+from typing import Any
+
+from ..backend import device_of
+from ..dtypes import facts
+from ..kernels.base import DType
+from ..registry import implements
+from ..types import Fill, Frame, Tangent, Zero
+from ..types.indexed_slices import as_axes
+from .dense import implicit
+from .folds import MAX, MIN, PROD, Reduction, reduce_frame, sum_frame
+from .frames import distinct, promote
+from .wrap import settle
+
+__all__ = ["count_nonzero", "mean", "sum_", "vector_norm"]
+
+Axis = int | tuple[int, ...] | None
+
+
+
+def _accumulates_in(x: Tangent, name: str, dtype: DType | None) -> DType:
+    """The result dtype of ``sum`` or ``prod``: the caller's, or the one that the library upcasts to."""
+    backend = x._frame().backend
+    if dtype is None:
+        return getattr(backend.xp, name)(backend.xp.zeros((1,), dtype=x.dtype), axis=0).dtype
+    if facts(backend, x.dtype).kind in ("real", "complex") and facts(backend, dtype).kind not in ("real", "complex"):
+        raise TypeError(f"a {x.dtype} tangent is not accumulated in {dtype}: cast first or after, the two differ")
+    return dtype
+
+
+@implements("sum", Tangent)
+def sum_(x: Tangent, /, *, axis: Axis = None, dtype: DType | None = None, keepdims: bool = False) -> Any:
+    """The sum over axes, compact where a stored axis is left."""
+    axes = as_axes(axis, x.ndim)
+    frame = promote(x._frame(), _accumulates_in(x, "sum", dtype))
+    return settle(x, sum_frame(frame, axes, keepdims))
+
+
+@implements("mean", Tangent)
+def mean(x: Tangent, /, *, axis: Axis = None, keepdims: bool = False) -> Any:
+    """The mean over axes; nan over an empty one, as for arrays."""
+    axes = as_axes(axis, x.ndim)
+    frame, backend = x._frame(), x._frame().backend
+    dtype = backend.xp.mean(backend.xp.zeros((1,), dtype=x.dtype)).dtype
+    held = backend.kernels.accumulator(dtype)
+    count = prod(x.shape[a] for a in axes)
+    if count == 0:
+        return _of_empty(x, "mean", axes, keepdims)
+    frame = sum_frame(promote(promote(frame, dtype), held), axes, keepdims)
+    if not frame.axes:
+        frame = distinct(frame)
+    return settle(x, frame._replace(values=backend.xp.astype(frame.values / count, dtype, copy=False)))
+
+
+def _of_empty(x: Tangent, name: str, axes: tuple[int, ...], keepdims: bool, **kwargs: Any) -> Any:
+    """The fold of nothing, the same number everywhere; where the dense operation raises, so does this."""
+    xp = x._frame().backend.xp
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        value = getattr(xp, name)(xp.zeros((0,), dtype=x.dtype, device=device_of(x._frame().values)), axis=0, **kwargs)
+    shape = tuple(1 if a in axes else n for a, n in enumerate(x.shape) if keepdims or a not in axes)
+    return Fill._of(value, shape) if shape else value
+
+
+def _folding(name: str, fold: Reduction, *, prepare: Callable[[Frame], Frame] | None = None) -> None:
+    """Register a reduction that merges repeats and counts implicit zeros."""
+
+    @implements(name, Tangent)
+    def reduction(x: Tangent, /, *, axis: Axis = None, keepdims: bool = False, **kwargs: Any) -> Any:
+        axes = as_axes(axis, x.ndim)
+        if prod(x.shape[a] for a in axes) == 0:
+            return _of_empty(x, name, axes, keepdims, **kwargs)
+        frame = x._frame()
+        if name == "prod":
+            frame = promote(frame, _accumulates_in(x, "prod", kwargs.get("dtype")))
+        frame = distinct(frame)
+        if prepare is not None:
+            frame = prepare(frame)
+        if not axes:
+            return settle(x, frame)
+        if isinstance(x, Zero):
+            return settle(x, sum_frame(frame, axes, keepdims))
+        return settle(x, reduce_frame(frame, axes, fold, keepdims))
+
+
+def _as_bool(frame: Frame) -> Frame:
+    return frame._replace(values=frame.values != 0) if frame.values.dtype != frame.backend.xp.bool else frame
+
+
+_folding("max", MAX)
+_folding("min", MIN)
+_folding("prod", PROD)
+_folding("any", MAX, prepare=_as_bool)
+_folding("all", MIN, prepare=_as_bool)
+
+
+@implements("count_nonzero", Tangent)
+def count_nonzero(x: Tangent, /, *, axis: Axis = None, keepdims: bool = False) -> Any:
+    """How many elements are not zero, repeats merged first."""
+    frame = _as_bool(distinct(x._frame()))
+    xp = frame.backend.xp
+    dtype = xp.count_nonzero(xp.zeros((1,), dtype=frame.values.dtype), axis=0).dtype
+    frame = frame._replace(values=xp.astype(frame.values, dtype))
+    return settle(x, sum_frame(frame, as_axes(axis, x.ndim), keepdims))
+
+
+@implements("vector_norm", Tangent)
+def vector_norm(x: Tangent, /, *, axis: Axis = None, keepdims: bool = False, ord: float = 2) -> Any:
+    """The `ord` norm over axes of the vector of all elements; repeats are merged first, half types are held in float32.
+
+    The Euclidean norm over all axes is scaled by the greatest magnitude, so that no square overflows or vanishes.
+    """
+    axes = as_axes(axis, x.ndim)
+    frame = distinct(x._frame())
+    xp = frame.backend.xp
+    dtype = xp.linalg.vector_norm(xp.zeros((1,), dtype=x.dtype)).dtype
+    if prod(x.shape[a] for a in axes) == 0 or (ord < 0 and ord != -inf):
+        # One implicit zero makes a negative order 0; an empty vector is a case of its own for each order.
+        return xp.linalg.vector_norm(implicit(x, "vector_norm"), axis=axis, keepdims=keepdims, ord=ord)
+    held = frame.backend.kernels.accumulator(dtype)
+    frame = frame._replace(values=xp.astype(xp.abs(frame.values), held, copy=False))
+    if abs(ord) == inf:
+        folded = reduce_frame(frame, axes, MAX if ord > 0 else MIN, keepdims) if axes else frame
+    elif ord == 0:
+        counted = frame._replace(values=xp.astype(frame.values != 0, held))
+        folded = distinct(sum_frame(counted, axes, keepdims))
+    else:
+        scale = _scale(frame) if ord == 2 and len(axes) == x.ndim else 1
+        powers = frame._replace(values=(frame.values / scale) ** ord)
+        folded = distinct(sum_frame(powers, axes, keepdims))
+        folded = folded._replace(values=folded.values ** (1 / ord) * scale)
+    return settle(x, folded._replace(values=xp.astype(folded.values, dtype, copy=False)))
+
+
+def _scale(frame: Frame) -> Any:
+    """The greatest magnitude, or 1 where that is 0, inf or nan."""
+    xp = frame.backend.xp
+    if prod(frame.values.shape) == 0:
+        return 1
+    greatest = xp.max(frame.values)
+    usable = (greatest > 0) & xp.isfinite(greatest)
+    return xp.where(usable, greatest, xp.ones_like(greatest))

@@ -1,0 +1,178 @@
+"""Addition and subtraction: entries are joined, never merged, so shapes stay static and nothing synchronises."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from ..backend import device_of
+from ..dtypes import facts
+from ..kernels.base import Array as AnyArray
+from ..kernels.base import DType
+from ..registry import Array, Scalar, implements
+from ..types import Frame, IndexedSlices, Tangent, Zero
+from .binary import with_number
+from .dense import add_frame_into, dense_of, note_operation
+from .frames import align, broadcast_shapes, expand, promote, store
+from .wrap import like, operand_frames
+from .zeros import result_dtype
+
+__all__ = ["join_entries"]
+
+
+def join_entries(frames: Sequence[Frame], dtype: DType) -> Frame:
+    """The sum of frames: all entries on the union of the stored axes, or the full form where that takes fewer bytes."""
+    shape = broadcast_shapes(*(f.shape for f in frames))
+    frames = [promote(align(f, shape), dtype) for f in frames]
+    axes = tuple(sorted({a for f in frames for a in f.axes}))
+    if _joined_nbytes(frames, axes) > prod(shape) * facts(frames[0].backend, dtype).itemsize:
+        return _full_form(frames)
+    frames = [store(f, axes) for f in frames]
+    filled = [f for f in frames if f.n] or frames[:1]
+    if len(filled) == 1:
+        return filled[0]
+    xp = filled[0].backend.xp
+    inner = broadcast_shapes(*(tuple(f.values.shape[1:]) for f in filled))
+    dense_axes = filled[0].dense_axes
+    wide = tuple(a for a, n in zip(dense_axes, inner, strict=True) if n != 1)
+    return Frame(
+        axes,
+        tuple(xp.concat(columns) for columns in zip(*(f.ids for f in filled), strict=True)),
+        xp.concat([expand(f, wide).values for f in filled]),
+        shape,
+        padded=any(f.padded for f in filled),
+    )
+
+
+def _joined_nbytes(frames: Sequence[Frame], axes: tuple[int, ...]) -> int:
+    """Bytes of ids and values that joined entries would take, known without making them."""
+    shape = frames[0].shape
+    entries = sum(f.n * prod(shape[a] for a in axes if a not in f.axes) for f in frames)
+    held = [max(_held(f, a) for f in frames) for a in range(len(shape)) if a not in axes]
+    itemsize = facts(frames[0].backend, frames[0].values.dtype).itemsize
+    return entries * (prod(held) * itemsize + 8 * len(axes))
+
+
+def _held(frame: Frame, axis: int) -> int:
+    return int(frame.values.shape[1 + frame.dense_axes.index(axis)])
+
+
+def _full_form(frames: Sequence[Frame]) -> Frame:
+    """The first axis stored, every position once, the values the dense sum: what bounds the storage of long sums."""
+    dense = dense_of(frames[0])
+    for frame in frames[1:]:
+        dense = add_frame_into(dense, frame)
+    shape = frames[0].shape
+    if not shape:
+        return Frame((), (), dense[None, ...], shape, True, True)
+    kernels, xp = frames[0].backend.kernels, frames[0].backend.xp
+    ids = xp.arange(shape[0], dtype=kernels.index_dtype(dense), device=device_of(dense))
+    return Frame((0,), (ids,), dense, shape, unique=True, ordered=True)
+
+
+def _negated(frame: Frame) -> Frame:
+    return frame._replace(values=frame.backend.xp.negative(frame.values))
+
+
+def _same_layout(a: Frame, b: Frame) -> bool:
+    """Whether entries can be joined as they are: the common case, decided in a microsecond."""
+    x, y = a.values, b.values
+    return (
+        a.shape == b.shape
+        and a.axes == b.axes != ()
+        and x.shape[1:] == y.shape[1:]
+        and x.dtype == y.dtype
+        and type(x) is type(y)
+    )
+
+
+def _register(name: str, signed: Any) -> None:
+    """Register ``add`` or ``subtract``; `signed` gives the right operand its sign."""
+
+    @implements(name, Tangent, Tangent)
+    def tangents(a: Tangent, b: Tangent) -> Tangent:
+        left, right = operand_frames(a, b)
+        dtype = result_dtype(name, left.backend, left.values.dtype, right.values.dtype)
+        return IndexedSlices._of(join_entries([left, signed(promote(right, dtype))], dtype))
+
+    @implements(name, IndexedSlices, IndexedSlices)
+    def slices(a: IndexedSlices, b: IndexedSlices) -> Tangent:
+        left, right = a._frame(), b._frame()
+        if not _same_layout(left, right):
+            return tangents(a, b)
+        backend = left.backend
+        kind, itemsize = facts(backend, left.values.dtype)
+        row = prod(left.values.shape[1:]) * itemsize + 8 * len(left.axes)
+        if kind == "bool" or (left.n + right.n) * row > prod(left.shape) * itemsize:
+            return tangents(a, b)
+        concat = backend.xp.concat
+        joined = Frame(
+            left.axes,
+            tuple(concat(pair) for pair in zip(left.ids, right.ids, strict=True)),
+            concat((left.values, signed(right).values)),
+            left.shape,
+            padded=left.padded or right.padded,
+        )
+        return IndexedSlices._of(joined)
+
+    @implements(name, Zero, Tangent)
+    def zero_and_tangent(a: Zero, b: Tangent) -> Tangent:
+        zero, frame = operand_frames(a, b)
+        dtype = result_dtype(name, frame.backend, zero.values.dtype, frame.values.dtype)
+        return like(b, signed(promote(align(frame, broadcast_shapes(a.shape, b.shape)), dtype)))
+
+    @implements(name, Tangent, Zero)
+    def tangent_and_zero(a: Tangent, b: Zero) -> Tangent:
+        frame, zero = operand_frames(a, b)
+        dtype = result_dtype(name, frame.backend, frame.values.dtype, zero.values.dtype)
+        return like(a, promote(align(frame, broadcast_shapes(a.shape, b.shape)), dtype))
+
+    @implements(name, Tangent, Array)
+    def tangent_and_array(a: Tangent, b: AnyArray) -> AnyArray:
+        frame, array = operand_frames(a, b)
+        dtype = result_dtype(name, frame.backend, frame.values.dtype, array.values.dtype)
+        return _into_copy(name, signed(promote(array, dtype)), promote(frame, dtype))
+
+    @implements(name, Array, Tangent)
+    def array_and_tangent(a: AnyArray, b: Tangent) -> AnyArray:
+        array, frame = operand_frames(a, b)
+        dtype = result_dtype(name, frame.backend, array.values.dtype, frame.values.dtype)
+        return _into_copy(name, promote(array, dtype), signed(promote(frame, dtype)))
+
+    @implements(name, Tangent, Scalar)
+    def tangent_and_number(a: Tangent, b: complex) -> Any:
+        return _neutral(name, a, a.dtype, b) if _is_literal_zero(b) else with_number(name, a, b)
+
+    @implements(name, Scalar, Tangent)
+    def number_and_tangent(a: complex, b: Tangent) -> Any:
+        if not _is_literal_zero(a):
+            return with_number(name, a, b)
+        result = _neutral(name, b, a, b.dtype)
+        return like(result, signed(result._frame()))
+
+
+def _is_literal_zero(number: Any) -> bool:
+    """The int 0, with which the builtin ``sum`` starts; 0.0 and False are numbers like any other."""
+    return type(number) is int and number == 0
+
+
+def _neutral(name: str, t: Tangent, *operands: Any) -> Tangent:
+    """``t + 0``: t itself, unless the dense sum has another dtype (bools)."""
+    if getattr(t, "weak", False):
+        return t
+    dtype = result_dtype(name, t._frame().backend, *operands)
+    return t if dtype == t.dtype else t.astype(dtype)
+
+
+def _into_copy(name: str, array: Frame, frame: Frame) -> AnyArray:
+    """A new dense array: one copy of the array, one scatter-add of the tangent."""
+    shape = broadcast_shapes(frame.shape, array.shape)
+    if shape != array.shape:
+        note_operation(name, frame, shape)
+    base = frame.backend.xp.asarray(expand(align(array, shape)).values[0, ...], copy=True)
+    return add_frame_into(base, align(frame, shape))
+
+
+_register("add", lambda frame: frame)
+_register("subtract", _negated)

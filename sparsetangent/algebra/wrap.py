@@ -1,0 +1,45 @@
+"""From a frame to what the caller gets back, and from an operand to its frame."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..backend import backend_of, common_backend, is_array
+from ..kernels.base import Array
+from ..types import Fill, Frame, IndexedSlices, Tangent, Zero
+from .dense import dense_of
+from .frames import frame_of_array
+
+__all__ = ["like", "operand_frames", "settle"]
+
+
+def like(t: Tangent, frame: Frame) -> Tangent:
+    """The result of an operation that keeps the storage of `t`: a `Fill` or `Zero` stays one, all else is slices."""
+    xp = frame.backend.xp
+    if isinstance(t, Fill):
+        return Fill._of(xp.reshape(frame.values, ()), frame.shape)
+    if isinstance(t, Zero):
+        return Zero._of(xp.reshape(frame.values, (0,)), frame.shape)
+    return IndexedSlices._of(frame)
+
+
+def settle(t: Tangent, frame: Frame) -> Tangent | Array:
+    """The result of an operation that removes axes: dense when no stored axis is left, an array when no axis is left."""
+    if frame.shape and (frame.axes or isinstance(t, (Fill, Zero))):
+        return like(t, frame)
+    return dense_of(frame)
+
+
+def operand_frames(*operands: Any) -> tuple[Frame, ...]:
+    """The frames of tangents and arrays of one backend; a weak one-hot takes the dtype of the first operand that has one."""
+    dtypes = [x.dtype for x in operands if not getattr(x, "weak", False)]
+    frames = tuple(
+        x._with_dtype(dtypes[0])._frame()
+        if dtypes and getattr(x, "weak", False)
+        else x._frame()
+        if isinstance(x, Tangent)
+        else frame_of_array(x)
+        for x in operands
+    )
+    common_backend(*(f.values for f in frames))
+    return frames

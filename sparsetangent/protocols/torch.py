@@ -1,0 +1,73 @@
+"""Operators of torch tensors with tangents on either side, through ``__torch_function__``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..algebra.dense import add_into
+from ..registry import apply, implements, names
+from ..types import Tangent
+
+__all__: list[str] = []
+
+# torch's name -> the standard's, where they differ. Reflected operators swap the operands first.
+_NAMES = {
+    "absolute": "abs",
+    "arctan2": "atan2",
+    "bitwise_not": "bitwise_invert",
+    "cat": "concat",
+    "concatenate": "concat",
+    "div": "divide",
+    "eq": "equal",
+    "ge": "greater_equal",
+    "gt": "greater",
+    "le": "less_equal",
+    "lt": "less",
+    "mm": "matmul",
+    "mul": "multiply",
+    "ne": "not_equal",
+    "neg": "negative",
+    "sub": "subtract",
+    "true_divide": "divide",
+}
+_OPERATORS = {
+    "add": "add",
+    "sub": "subtract",
+    "mul": "multiply",
+    "truediv": "divide",
+    "div": "divide",
+    "floordiv": "floor_divide",
+    "mod": "remainder",
+    "pow": "pow",
+    "matmul": "matmul",
+    "and": "bitwise_and",
+    "or": "bitwise_or",
+    "xor": "bitwise_xor",
+    "lshift": "bitwise_left_shift",
+    "rshift": "bitwise_right_shift",
+}
+_IN_PLACE = {"add_": 1, "__iadd__": 1, "sub_": -1, "__isub__": -1}
+
+
+@implements("__torch_function__")
+def _torch_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    given = function.__name__
+    if given in _IN_PLACE and not isinstance(args[0], Tangent):
+        alpha = kwargs.pop("alpha", 1)
+        return add_into(args[0], args[1], _IN_PLACE[given] * alpha)
+    name, operands = _standard(given, args)
+    if name not in names() or kwargs:
+        return NotImplemented
+    return apply(name, *operands)
+
+
+def _standard(given: str, args: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
+    """The standard's name of a torch function and its operands in order."""
+    bare = given.strip("_")
+    if given.startswith("__") and bare in _OPERATORS:
+        return _OPERATORS[bare], args
+    if given.startswith("__r") and bare[1:] in _OPERATORS:
+        return _OPERATORS[bare[1:]], args[::-1]
+    if given == "rsub":
+        return "subtract", args[::-1]
+    return _NAMES.get(given, given), args

@@ -1,0 +1,274 @@
+"""The workhorse: slices of a dense array, each with its place."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Sequence
+from math import prod
+from typing import Any
+
+from ..backend import backend_of, is_array
+from ..dtypes import facts
+from ..kernels.base import Array, DType
+from ..registry import apply
+from .frame import Frame
+from .indices import Validate, as_index_array, check_ids, check_size
+from .tangent import Tangent, dtype_name, where
+
+__all__ = ["IndexedSlices"]
+
+_SWAPPED = " (were indices and values swapped? indices come first)"
+
+
+class IndexedSlices(Tangent):
+    """The adjoint of reading slices: zeros of `shape`, with ``values[k]`` added at ``indices[k]`` along `axis`.
+
+    With one axis it is TensorFlow's type of that name and torch's row-sparse gradient; with several it is a hybrid COO
+    array, with all of them COO, and with none (``axis=()``, ``indices=()``, values ``(n, *shape)``) a sum of whole arrays.
+    Repeated indices sum (bools are or-ed). The arrays are held, not copied.
+
+    Parameters
+    ----------
+    indices : Array of integers, or a tuple of them for a tuple `axis`
+        One coordinate array for each axis, all of one shape; ``-size <= i < size``, negatives count from the end. A Python list
+        of integers is converted. Indices of more than one dimension are flattened.
+    values : Array
+        Shape ``(*indices.shape, *dense axes in order)``: the entries come first, whatever `axis` is.
+    shape : tuple of int
+        The dense array's shape.
+    axis : int or tuple of int
+        The axes that `indices` index. A tuple is sorted together with its indices.
+    unique : bool
+        The caller knows that no index repeats; verified when validating.
+    validate : bool or "now"
+        True checks the indices, at once on the CPU, on a device by a flag that is read later (`check_errors`); ``"now"``
+        waits for the device. False skips the check and the normalisation of negatives: the caller vouches for ids in
+        ``[0, size)``. Memory stays safe in any case.
+
+    Raises
+    ------
+    TypeError
+        Indices not of an integer dtype, values not an array, or arrays of different libraries.
+    ValueError
+        Shapes that do not fit together, a bad axis, repeats despite ``unique=True``, or different devices.
+    IndexError
+        An index out of range.
+
+    Notes
+    -----
+    ``densify(t)[j] = sum over k with indices[k] == j of values[k]``, the transpose of ``x -> x[indices]``; see Griewank and Walther,
+    *Evaluating Derivatives* (2008), section 3.2, for adjoints of reads.
+
+    Examples
+    --------
+    The gradient of ``x[[1, 1, 3]]``: the repeated row sums.
+
+    >>> import numpy as np, sparsetangent as st
+    >>> t = st.IndexedSlices(np.array([1, 1, 3]), np.array([[1.0, 2.0], [10.0, 20.0], [5.0, 6.0]]), (5, 2))
+    >>> t.densify().tolist()
+    [[0.0, 0.0], [11.0, 22.0], [0.0, 0.0], [5.0, 6.0], [0.0, 0.0]]
+    >>> t
+    IndexedSlices(shape=(5, 2), dtype=float64, axis=0, stored=3, density=0.6, numpy)
+
+    Two coordinates, negatives counted from the end:
+
+    >>> st.IndexedSlices(([0, -1], [2, 2]), np.array([7.0, 8.0]), (2, 3), axis=(0, 1)).densify().tolist()
+    [[0.0, 0.0, 7.0], [0.0, 0.0, 8.0]]
+    """
+
+    __slots__ = ("_data", "_vouched")
+    _data: Frame
+    _vouched: bool
+
+    def __init__(
+        self,
+        indices: Any,
+        values: Array,
+        shape: Sequence[int],
+        *,
+        axis: int | tuple[int, ...] = 0,
+        unique: bool = False,
+        validate: Validate = True,
+    ) -> None:
+        shape = as_shape(shape)
+        several = isinstance(axis, tuple)
+        if several and (not isinstance(indices, Iterable) or len(indices) != len(axis)):  # type: ignore[arg-type]
+            raise ValueError(f"indices must be a tuple of {len(axis)} arrays, one for each axis of {axis}")  # type: ignore[arg-type]
+        self._data = _intake(
+            tuple(indices) if several else (indices,),
+            values,
+            shape,
+            axis if several else (axis,),  # type: ignore[arg-type]
+            validate,
+        )
+        self._vouched = True
+        if unique:
+            if validate:
+                _verify_unique(self)
+            self._data = self._data._replace(unique=True)
+
+    @classmethod
+    def _of(cls, frame: Frame, *, vouched: bool = True) -> IndexedSlices:
+        """Wrap a frame without a check."""
+        self = object.__new__(cls)
+        self._data = frame
+        self._vouched = vouched
+        return self
+
+    def _frame(self) -> Frame:
+        if not self._vouched:
+            refuse_corrupted(self._data)
+            self._vouched = True
+        return self._data
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._data.shape
+
+    @property
+    def dtype(self) -> DType:
+        return self._data.values.dtype
+
+    @property
+    def axis(self) -> tuple[int, ...]:
+        """The stored axes, ascending."""
+        return self._data.axes
+
+    @property
+    def indices(self) -> Any:
+        """The index array of the only stored axis, or the tuple of them."""
+        ids = self._data.ids
+        return ids[0] if len(ids) == 1 else ids
+
+    @property
+    def coords(self) -> tuple[Array, ...]:
+        """The index arrays, always as a tuple."""
+        return self._data.ids
+
+    @property
+    def values(self) -> Array:
+        """The slices, shape ``(n, *dense axes in order)``."""
+        frame = self._data
+        full = (frame.values.shape[0], *frame.dense_sizes)
+        if tuple(frame.values.shape) == full:
+            return frame.values
+        return frame.backend.xp.broadcast_to(frame.values, full)
+
+    @property
+    def unique(self) -> bool:
+        """Whether no coordinates are known to repeat."""
+        return self._data.unique
+
+    def to_slices(self) -> IndexedSlices:
+        return self
+
+    def _described(self) -> list[str]:
+        axes, ids, values, shape = self._data[:4]
+        parts = [f"shape={shape}", f"dtype={dtype_name(values)}", f"axis={axes[0] if len(axes) == 1 else axes}"]
+        if is_array(values) and values.ndim:
+            parts += [f"stored={values.shape[0]}", f"density={self.density:.3g}"]
+        return parts + where(values)
+
+    def __copy__(self) -> IndexedSlices:
+        return IndexedSlices._of(self._data, vouched=self._vouched)
+
+    def __reduce__(self) -> Any:
+        axes, ids, values, shape, unique, ordered, padded = self._data
+        return _restore, (ids, values, shape, axes, unique, padded)
+
+
+def as_shape(shape: Any) -> tuple[int, ...]:
+    """A tuple of non-negative Python ints; a `TypeError` or `ValueError` that shows what was given."""
+    try:
+        result = tuple(map(operator.index, shape))
+    except TypeError:
+        raise TypeError(f"shape must be a tuple of integers, not {shape!r}") from None
+    if any(n < 0 for n in result):
+        raise ValueError(f"shape must have no negative size, not {result}")
+    return result
+
+
+def as_axis(axis: Any, ndim: int, name: str = "axis") -> int:
+    """`axis` counted from the front; a `TypeError` or `ValueError` that shows what was given."""
+    try:
+        number = operator.index(axis)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, not {axis!r}") from None
+    if not -ndim <= number < ndim:
+        raise ValueError(f"{name} {number} is out of range for {ndim} axes")
+    return number % ndim
+
+
+def as_axes(axis: Any, ndim: int, name: str = "axis") -> tuple[int, ...]:
+    """`axis` (None for all, an int or several) as distinct axes counted from the front, in the order given."""
+    if axis is None:
+        return tuple(range(ndim))
+    axes = tuple(as_axis(a, ndim, name) for a in (axis if isinstance(axis, (tuple, list)) else (axis,)))
+    if len(set(axes)) != len(axes):
+        raise ValueError(f"{name} {axis} names an axis twice")
+    return axes
+
+
+def _intake(
+    indices: tuple[Any, ...], values: Array, shape: tuple[int, ...], axis: tuple[int, ...], validate: Validate
+) -> Frame:
+    backend = backend_of(values) if is_array(values) else None
+    if backend is None:
+        raise TypeError(f"values must be an array, not {type(values).__name__}")
+    if facts(backend, values.dtype).kind == "other":
+        raise TypeError(f"values must be bool or numeric, not {values.dtype}")
+    axes = as_axes(axis, len(shape))
+    checked = []
+    for number, given in zip(axes, indices, strict=True):
+        ids = as_index_array(given, values, hint=_SWAPPED)
+        check_size(shape[number], number, backend, values)
+        checked.append(check_ids(ids, shape[number], number, validate=validate))
+    entries = tuple(checked[0].ids.shape) if checked else tuple(values.shape[:1])
+    if any(tuple(c.ids.shape) != entries for c in checked):
+        raise ValueError(f"the arrays of indices must have one shape, not {[tuple(c.ids.shape) for c in checked]}")
+    dense = tuple(n for a, n in enumerate(shape) if a not in axes)
+    if tuple(values.shape) != entries + dense or not (checked or values.ndim):
+        raise ValueError(
+            f"values must have shape {entries + dense} (the shape of the indices, then the axes of {shape} "
+            f"that are not in {axes}), not {tuple(values.shape)}"
+        )
+    if len(entries) != 1:
+        values = backend.xp.reshape(values, (prod(entries), *dense))
+        checked = [c._replace(ids=backend.xp.reshape(c.ids, (-1,))) for c in checked]
+    order = sorted(range(len(axes)), key=axes.__getitem__)
+    ids = tuple(checked[i].ids for i in order)
+    if len({x.dtype for x in ids}) > 1:
+        widest = backend.xp.result_type(*ids)
+        ids = tuple(backend.xp.astype(x, widest) for x in ids)
+    frame = Frame(tuple(axes[i] for i in order), ids, values, shape, padded=any(c.padded for c in checked))
+    return apply("blank_padding", frame) if frame.padded else frame  # type: ignore[no-any-return]
+
+
+def _verify_unique(t: IndexedSlices) -> None:
+    frame = t._data
+    if frame.concrete and frame.n > 1 and (distinct := apply("coalesce", t).stored) != frame.n:
+        raise ValueError(f"unique=True, but the {frame.n} indices hold only {distinct} distinct ones")
+
+
+def refuse_corrupted(frame: Frame) -> None:
+    """Transformations of pytrees may put anything into the leaves; the first operation names the usual trap."""
+    for ids in frame.ids:
+        if not is_array(ids) or not facts(backend_of(ids), ids.dtype).is_integer:
+            raise TypeError(
+                f"the indices of this IndexedSlices are {dtype_name(ids)}, not integers: a tree-map probably reached them. "
+                "Map over the values only, with sparsetangent.tree.map"
+            )
+    if not is_array(frame.values):
+        raise TypeError(f"the values of this IndexedSlices are no array but {type(frame.values).__name__}")
+
+
+def _restore(
+    ids: tuple[Array, ...], values: Array, shape: tuple[int, ...], axes: tuple[int, ...], unique: bool, padded: bool
+) -> IndexedSlices:
+    """Unpickle through the constructor's checks: a tampered file must not become an unchecked tangent."""
+    if not padded:
+        return IndexedSlices(ids, values, shape, axis=axes, unique=unique)
+    # Padding is the one id that the constructor refuses: check against one more place, and that the padded rows are zero.
+    grown = tuple(n + (a in axes) for a, n in enumerate(shape))
+    frame = IndexedSlices(ids, values, grown, axis=axes)._data
+    return IndexedSlices._of(apply("blank_padding", frame._replace(shape=as_shape(shape), padded=True)))
