@@ -10,14 +10,22 @@ JOBS ?= 2
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
-$(VENV)/.installed: pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev]'
+# Two stamps: the demo needs a few small packages, and a newcomer should not wait for PyTorch and JAX to see it.
+$(VENV)/.demo: pyproject.toml constraints.txt
+	@echo "installing what the demo needs into $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[demo]'
 	@touch $@
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@echo "installing the development packages into $(VENV) (PyTorch and JAX among them: some minutes)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $(VENV)/.demo $@
 
 setup: $(VENV)/.installed  ## .venv with everything for development
 
-demo: setup  ## word vectors on real text, compact gradients against dense ones
+demo: $(VENV)/.demo  ## word vectors on real text, compact gradients against dense ones (ARGS="--seconds 20 --seed 1")
 	$(BIN)/python examples/word_vectors.py $(ARGS)
 
 test: setup  ## the whole suite, as CI runs it

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from .backend import Backend
 from .kernels.base import DType
 
-__all__ = ["DTypeFacts", "cast_is_linear", "facts", "same_kind"]
+__all__ = ["DTypeFacts", "as_dtype", "cast_is_linear", "facts", "same_kind"]
 
 Kind = Literal["bool", "signed", "unsigned", "real", "complex", "other"]
 
@@ -20,6 +20,12 @@ _STANDARD_KINDS: tuple[tuple[str, Kind], ...] = (
     ("complex floating", "complex"),
 )
 _ORDER: tuple[Kind, ...] = ("bool", "unsigned", "signed", "real", "complex")
+
+
+@lru_cache(maxsize=1024)
+def as_dtype(backend: Backend, dtype: DType) -> DType:
+    """What arrays of `backend` made with `dtype` report: NumPy and JAX take scalar types as well, and `bool` is Python's."""
+    return backend.xp.zeros((0,), dtype=backend.xp.bool if dtype is bool else dtype).dtype
 
 
 class DTypeFacts(NamedTuple):
@@ -36,7 +42,7 @@ class DTypeFacts(NamedTuple):
 @lru_cache(maxsize=1024)
 def facts(backend: Backend, dtype: DType) -> DTypeFacts:
     """Kind and width of `dtype`, a dtype of `backend`."""
-    xp = backend.xp
+    xp, dtype = backend.xp, as_dtype(backend, dtype)
     kind: Kind = next((ours for theirs, ours in _STANDARD_KINDS if xp.isdtype(dtype, theirs)), "other")
     if kind == "other" and str(dtype) == "bfloat16":  # the extension type of NumPy, which isdtype doesn't know
         kind = "real"

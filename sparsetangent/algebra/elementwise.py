@@ -8,6 +8,7 @@ from typing import Any
 import array_api_compat
 
 from ..backend import backend_of
+from ..dtypes import as_dtype
 from ..kernels.base import DType
 from ..registry import ZERO_TABLE, Structure, implements
 from ..types import Fill, Tangent, Zero
@@ -55,6 +56,7 @@ for _name, _structure in ZERO_TABLE.items():
 @implements("astype")
 def astype(x: Tangent, dtype: DType, /, *, copy: bool = True) -> Tangent:
     """The tangent with another dtype. A cast that doesn't commute with sums merges repeats first."""
+    dtype = as_dtype(x._frame().backend, dtype)
     if x.dtype == dtype and not getattr(x, "weak", False):
         return x
     if hasattr(x, "_with_dtype"):

@@ -51,7 +51,7 @@ def _slice(frame: Frame, axis: int, positions: range) -> Frame:
     shape = tuple(len(positions) if a == axis else n for a, n in enumerate(frame.shape))
     if axis not in frame.axes:
         place = 1 + frame.dense_axes.index(axis)
-        if frame.values.shape[place] != 1 or frame.shape[axis] == 1:
+        if frame.values.shape[place] != 1:
             frame = frame._replace(values=_sliced(frame.values, place, positions, xp))
         return frame._replace(shape=shape)
     i = frame.axes.index(axis)
@@ -72,7 +72,7 @@ def _sliced(values: Array, place: int, positions: range, xp: Any) -> Array:
     backwards = positions.step < 0
     ascending = positions[::-1] if backwards else positions
     index = slice(ascending.start, ascending.stop, ascending.step) if len(ascending) else slice(0, 0)
-    values = values[(slice(None),) * place + (index,)]
+    values = values[(*(slice(None),) * place, index, ...)]
     return xp.flip(values, axis=place) if backwards else values
 
 
@@ -83,7 +83,7 @@ def _pick(frame: Frame, axis: int, position: int) -> Frame:
     if axis not in frame.axes:
         place = 1 + frame.dense_axes.index(axis)
         at = position if frame.values.shape[place] != 1 else 0
-        return frame._replace(axes=axes, shape=shape, values=frame.values[(slice(None),) * place + (at,)])
+        return frame._replace(axes=axes, shape=shape, values=frame.values[(*(slice(None),) * place, at, ...)])
     i = frame.axes.index(axis)
     here = frame.ids[i] == position
     rest = frame._replace(axes=axes, ids=frame.ids[:i] + frame.ids[i + 1 :], shape=shape)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import lru_cache
 from math import inf, prod
 from typing import Any
 
-from ..backend import device_of
-from ..dtypes import facts
+from ..backend import Backend, device_of
+from ..dtypes import as_dtype, facts
 from ..kernels.base import DType
 from ..registry import implements
 from ..types import Fill, Frame, Tangent, Zero
@@ -24,11 +25,18 @@ Axis = int | tuple[int, ...] | None
 
 
 
+@lru_cache(maxsize=1024)
+def _dense_dtype(backend: Backend, name: str, dtype: DType) -> DType:
+    """The dtype that a reduction of the library gives; raises where it raises."""
+    return getattr(backend.xp, name)(backend.xp.zeros((1,), dtype=dtype), axis=0).dtype
+
+
 def _accumulates_in(x: Tangent, name: str, dtype: DType | None) -> DType:
     """The result dtype of ``sum`` or ``prod``: the caller's, or the one that the library upcasts to."""
     backend = x._frame().backend
     if dtype is None:
-        return getattr(backend.xp, name)(backend.xp.zeros((1,), dtype=x.dtype), axis=0).dtype
+        return _dense_dtype(backend, name, x.dtype)
+    dtype = as_dtype(backend, dtype)
     if facts(backend, x.dtype).kind in ("real", "complex") and facts(backend, dtype).kind not in ("real", "complex"):
         raise TypeError(f"a {x.dtype} tangent is not accumulated in {dtype}: cast first or after, the two differ")
     return dtype
@@ -47,7 +55,7 @@ def mean(x: Tangent, /, *, axis: Axis = None, keepdims: bool = False) -> Any:
     """The mean over axes; nan over an empty one, as for arrays."""
     axes = as_axes(axis, x.ndim)
     frame, backend = x._frame(), x._frame().backend
-    dtype = backend.xp.mean(backend.xp.zeros((1,), dtype=x.dtype)).dtype
+    dtype = _dense_dtype(backend, "mean", x.dtype)
     held = backend.kernels.accumulator(dtype)
     count = prod(x.shape[a] for a in axes)
     if count == 0:
@@ -77,6 +85,7 @@ def _folding(name: str, fold: Reduction, *, prepare: Callable[[Frame], Frame] | 
         if prod(x.shape[a] for a in axes) == 0:
             return _of_empty(x, name, axes, keepdims, **kwargs)
         frame = x._frame()
+        _dense_dtype(frame.backend, name, x.dtype)
         if name == "prod":
             frame = promote(frame, _accumulates_in(x, "prod", kwargs.get("dtype")))
         frame = distinct(frame)
@@ -105,7 +114,7 @@ def count_nonzero(x: Tangent, /, *, axis: Axis = None, keepdims: bool = False) -
     """How many elements are not zero, repeats merged first."""
     frame = _as_bool(distinct(x._frame()))
     xp = frame.backend.xp
-    dtype = xp.count_nonzero(xp.zeros((1,), dtype=frame.values.dtype), axis=0).dtype
+    dtype = _dense_dtype(frame.backend, "count_nonzero", x.dtype)
     frame = frame._replace(values=xp.astype(frame.values, dtype))
     return settle(x, sum_frame(frame, as_axes(axis, x.ndim), keepdims))
 

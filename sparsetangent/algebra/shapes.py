@@ -17,7 +17,7 @@ from .folds import sum_frame
 from .dense import implicit
 from .frames import align, broadcast_shapes, drop_axes, expand, promote, store
 from .keys import make_keys, split_key
-from .wrap import like, operand_frames, settle
+from .wrap import like, operand_frames, reshaped, settle
 
 __all__ = ["broadcast_to", "concat", "expand_dims", "flip", "permute_dims", "reshape", "roll", "squeeze", "stack", "sum_to_shape"]
 
@@ -82,7 +82,7 @@ def squeeze(x: Tangent, /, axis: int | tuple[int, ...]) -> Any:
     axes = as_axes(axis, x.ndim)
     if any(x.shape[a] != 1 for a in axes):
         raise ValueError(f"only axes of size 1 can be squeezed, not {axis} of shape {x.shape}")
-    return settle(x, squeeze_frame(x._frame(), axes))
+    return reshaped(x, squeeze_frame(x._frame(), axes))
 
 
 def squeeze_frame(frame: Frame, axes: tuple[int, ...]) -> Frame:
@@ -160,7 +160,7 @@ def reshape(x: Tangent, /, shape: Sequence[int], *, copy: bool | None = None) ->
         frame = x._frame()
         values = frame.backend.xp.reshape(frame.values, (frame.values.shape[0], *(1,) * len(target)))
         return like(x, frame._replace(values=values, shape=target))
-    return settle(x, _reshape_frame(x._frame(), target))
+    return reshaped(x, _reshape_frame(x._frame(), target))
 
 
 def _inferred(shape: Sequence[int], old: tuple[int, ...]) -> tuple[int, ...]:

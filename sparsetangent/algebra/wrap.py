@@ -10,7 +10,7 @@ from ..types import Fill, Frame, IndexedSlices, Tangent, Zero
 from .dense import dense_of
 from .frames import frame_of_array
 
-__all__ = ["like", "operand_frames", "settle"]
+__all__ = ["like", "operand_frames", "reshaped", "settle"]
 
 
 def like(t: Tangent, frame: Frame) -> Tangent:
@@ -28,6 +28,11 @@ def settle(t: Tangent, frame: Frame) -> Tangent | Array:
     if frame.shape and (frame.axes or isinstance(t, (Fill, Zero))):
         return like(t, frame)
     return dense_of(frame)
+
+
+def reshaped(t: Tangent, frame: Frame) -> Tangent | Array:
+    """The result of a change of shape: a sum of whole arrays stays one, and an array takes the place of the last stored axis."""
+    return like(t, frame) if frame.axes or not t._frame().axes else dense_of(frame)
 
 
 def operand_frames(*operands: Any) -> tuple[Frame, ...]:

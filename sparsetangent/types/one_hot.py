@@ -7,6 +7,7 @@ from math import prod
 from typing import Any, Literal
 
 from ..backend import backend_of, device_of, is_array
+from ..dtypes import as_dtype
 from ..kernels.base import Array, DType
 from .frame import Frame
 from .indexed_slices import IndexedSlices, as_axis, refuse_corrupted
@@ -93,7 +94,7 @@ class OneHot(Tangent):
             drop=mode == "drop",
         )
         self._indices, self._depth = ids, depth
-        self._dtype = backend.xp.bool if dtype is bool else dtype
+        self._dtype = None if dtype is None else as_dtype(backend, dtype)
         self._checked = True
 
     @classmethod

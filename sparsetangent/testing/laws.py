@@ -1,0 +1,183 @@
+"""The laws that every tangent type satisfies, as functions that a third party calls on its own type."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..backend import backend_of
+from ..kernels.base import Array
+from ..policy import densify_policy
+from ..protocols import namespace
+from ..types import Tangent
+from .operations import Operation, indexing_operations, reductions, shape_operations, unary_operations
+from .oracle import as_backend, assert_same, loop_densify, to_numpy
+
+__all__ = ["NAMES", "check_all", "check_law", "dense_oracle"]
+
+
+def dense_oracle(t: Tangent) -> Array:
+    """The dense array of a tangent in its own library, summed by a literal loop."""
+    return as_backend(namespace(t), loop_densify(t), t.dtype)
+
+
+def check_law(apply: Callable[..., Any], *operands: Any, note: str = "", scale: float | None = None) -> Any:
+    """Check ``densify(f(t)) == f(densify(t))`` for a function of a namespace and operands, tangents or arrays.
+
+    Where the dense operation raises, the operation on tangents must raise the same class (or one derived from it).
+    Returns the result on tangents, or None where both raised.
+    """
+    nx = namespace(next(x for x in operands if isinstance(x, Tangent)))
+    dense = [dense_oracle(x) if isinstance(x, Tangent) else x for x in operands]
+    before = [_bytes_of(x) for x in operands]
+    with warnings.catch_warnings(), np.errstate(all="ignore"), densify_policy("allow"):
+        warnings.simplefilter("ignore")
+        try:
+            expected = apply(nx, *dense)
+        except Exception as error:
+            _must_raise(error, apply, nx, operands, note)
+            return None
+        result = apply(nx, *operands)
+    assert_same(result, expected, scale=_magnitude(dense) if scale is None else scale, note=note)
+    assert before == [_bytes_of(x) for x in operands], f"{note}: an operand was written to"
+    return result
+
+
+def _must_raise(error: Exception, apply: Callable[..., Any], nx: Any, operands: Any, note: str) -> None:
+    # Libraries disagree (torch raises RuntimeError for shapes and dtypes alike); ours are the standard Python classes.
+    allowed = {RuntimeError: (RuntimeError, ValueError, TypeError, IndexError)}.get(type(error), (type(error), TypeError, ValueError))
+    try:
+        result = apply(nx, *operands)
+    except allowed:
+        return
+    raise AssertionError(f"{note}: the dense operation raises {error!r}, the compact one gives {result!r}") from error
+
+
+def _magnitude(arrays: list[Any]) -> float:
+    """The greatest finite magnitude among the operands, at least 1."""
+    greatest = 1.0
+    for x in arrays:
+        if hasattr(x, "dtype"):
+            values = np.abs(to_numpy(x).astype(np.complex128))
+            values = values[np.isfinite(values)]
+            greatest = max(greatest, float(values.max()) if values.size else 0.0)
+    return greatest
+
+
+def _bytes_of(x: Any) -> list[bytes]:
+    """What an operand holds, to see whether an operation wrote into it."""
+    if isinstance(x, Tangent):
+        slices = x.to_slices()
+        return [to_numpy(a).tobytes() for a in (*slices.coords, slices.values)]
+    return [to_numpy(x).tobytes()] if hasattr(x, "dtype") else []
+
+
+def _all_of(operations: Callable[[Tangent], Any]) -> Callable[[Tangent], None]:
+    def check(t: Tangent) -> None:
+        operation: Operation
+        for operation in operations(t):
+            check_law(operation.apply, t, note=operation.name)
+
+    return check
+
+
+def _metadata(t: Tangent) -> None:
+    dense = dense_oracle(t)
+    assert t.shape == tuple(dense.shape) and t.ndim == dense.ndim and t.size == int(np.prod(t.shape, dtype=object))
+    assert t.dtype == dense.dtype
+    assert t.dense_nbytes == to_numpy(dense).size * (2 if "float16" in str(t.dtype) else to_numpy(dense).dtype.itemsize)
+    assert t.stored >= 0 and t.nbytes >= 0 and t.density >= 0
+    assert type(t).__name__ in repr(t) and len(repr(t)) < 300
+    assert t.__hash__ is None
+
+
+def _densify(t: Tangent) -> None:
+    dense = t.densify()
+    assert_same(dense, dense_oracle(t), note="densify", scale=_magnitude([to_numpy(dense)]))
+    for held in (*t.to_slices().coords, t.to_slices().values):
+        if isinstance(held, np.ndarray) and held.size:
+            assert not np.shares_memory(held, dense), "densify shares memory with the tangent"
+
+
+def _coalesce(t: Tangent) -> None:
+    c = t.coalesce()
+    assert_same(c, dense_oracle(t), note="coalesce", scale=_magnitude([dense_oracle(t)]))
+    if not c.coords:
+        assert c.stored <= 1
+        return
+    places = list(zip(*(to_numpy(x).tolist() for x in c.coords), strict=True))
+    assert places == sorted(set(places)), "coalesce leaves repeats or disorder"
+    assert c.stored <= t.to_slices().stored
+
+
+def _copies(t: Tangent) -> None:
+    for same in (copy.copy(t), copy.deepcopy(t), pickle.loads(pickle.dumps(t))):
+        assert type(same) is type(t)
+        assert_same(same, dense_oracle(t), note="copy")
+
+
+def _scalars(t: Tangent) -> None:
+    for number in (0, 1, -2, 3, 0.5, True):
+        check_law(lambda nx, x, n=number: x * n, t, note=f"t * {number}")
+        check_law(lambda nx, x, n=number: n * x, t, note=f"{number} * t")
+        check_law(lambda nx, x, n=number: x + n, t, note=f"t + {number}")
+        check_law(lambda nx, x, n=number: n - x, t, note=f"{number} - t")
+    check_law(lambda nx, x: x / 4, t, note="t / 4")
+    check_law(lambda nx, x: x**2, t, note="t ** 2")
+
+
+def _sums(t: Tangent) -> None:
+    check_law(lambda nx, x: x + x, t, note="t + t")
+    check_law(lambda nx, x: x - x, t, note="t - t")
+    check_law(lambda nx, x: x * x, t, note="t * t")
+    check_law(lambda nx, x: sum([x, x, x]), t, note="sum([t, t, t])")
+
+
+_LAWS: dict[str, Callable[[Tangent], None]] = {
+    "metadata": _metadata,
+    "densify": _densify,
+    "coalesce": _coalesce,
+    "copy and pickle": _copies,
+    "numbers": _scalars,
+    "sums and products": _sums,
+    "unary functions": _all_of(lambda t: unary_operations()),
+    "reductions": _all_of(lambda t: reductions(t.ndim)),
+    "shapes": _all_of(lambda t: shape_operations(t.shape)),
+    "indexing": _all_of(lambda t: indexing_operations(t.shape)),
+}
+NAMES = (*_LAWS, "two tangents")
+
+
+def check_all(t: Tangent, u: Tangent | None = None) -> None:
+    """Check every law on a tangent, and the laws of two tangents if `u` is given.
+
+    Parameters
+    ----------
+    t, u : Tangent
+        Small enough for a loop over their elements; of one library.
+
+    Raises
+    ------
+    AssertionError
+        Naming the law and the operation, with both results.
+
+    Examples
+    --------
+    >>> import numpy as np, sparsetangent as st
+    >>> t = st.IndexedSlices(np.array([1, 1]), np.array([2.0, 3.0]), (3,))
+    >>> st.testing.laws.check_all(t)
+    >>> st.testing.laws.check_all(t, st.OneHot(np.array(2), 3))
+    """
+    for law in _LAWS.values():
+        law(t)
+    if u is not None:
+        from .operations import BINARY_OPERATORS
+
+        assert backend_of(u.to_slices().values) is backend_of(t.to_slices().values)
+        for name in ("add", "subtract", "multiply", "less", "not_equal"):
+            check_law(lambda nx, x, y, f=BINARY_OPERATORS[name]: f(x, y), t, u, note=name)

@@ -1,0 +1,143 @@
+"""What a tangent stands for, by a literal loop, and comparison with it. Nothing here calls the library's kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..backend import backend_of
+from ..dtypes import facts
+from ..kernels.base import Array, Namespace
+from ..types import Tangent
+
+__all__ = ["as_backend", "assert_same", "close", "loop_densify", "stored_mask", "to_numpy"]
+
+# Relative error of a short chain of operations, by width of the real dtype in bytes; bfloat16 apart.
+_TOLERANCE = {2: 4e-3, 4: 2e-5, 8: 1e-11, 16: 1e-11}
+
+
+def to_numpy(x: Array) -> Any:
+    """An array of any backend as a NumPy array of the same values (bfloat16 as float32)."""
+    if hasattr(x, "detach"):
+        x = x.detach().resolve_conj().resolve_neg()
+        x = x.float() if str(x.dtype) == "torch.bfloat16" else x
+        return x.cpu().numpy()
+    if hasattr(x, "get") and not isinstance(x, np.ndarray):
+        return x.get()
+    result = np.asarray(x) if hasattr(x, "__array__") or isinstance(x, np.generic) else np.from_dlpack(x)
+    return result.astype(np.float32) if result.dtype.name == "bfloat16" else result
+
+
+def as_backend(xp: Namespace, x: Any, dtype: Any) -> Array:
+    """A NumPy array as an array of another backend with that backend's `dtype`."""
+    if xp.__name__.endswith("numpy") and "jax" not in xp.__name__:
+        return np.asarray(x).astype(dtype, copy=False)
+    return xp.asarray(xp.asarray(np.array(x)), dtype=dtype)
+
+
+def loop_densify(t: Tangent) -> Any:
+    """The dense NumPy array of a tangent: zeros, and one addition for each stored element, in float64.
+
+    Integers wrap as their dtype does and bools are or-ed. The result has the tangent's dtype (bfloat16: float32).
+    """
+    slices = t.to_slices()
+    values, coords = to_numpy(slices.values), [to_numpy(c) for c in slices.coords]
+    kind = values.dtype.kind
+    wide = {"f": np.float64, "c": np.complex128}.get(kind, values.dtype)
+    dense = np.zeros(t.shape, np.longdouble if values.dtype == np.longdouble else wide)
+    with np.errstate(all="ignore"):
+        for entry in range(values.shape[0]):
+            place: list[Any] = [slice(None)] * len(t.shape)
+            for axis, ids in zip(slices.axis, coords, strict=True):
+                place[axis] = int(ids[entry])
+            if any(isinstance(i, int) and i >= n for i, n in zip(place, t.shape, strict=True)):
+                continue  # padding
+            here = dense[tuple(place)]
+            dense[tuple(place)] = here | values[entry] if kind == "b" else here + values[entry].astype(wide)
+        return dense.astype(values.dtype)
+
+
+def stored_mask(t: Tangent) -> Any:
+    """Where a tangent stores something, as a NumPy array of bools."""
+    slices = t.to_slices()
+    mask = np.zeros(t.shape, bool)
+    coords = [to_numpy(c) for c in slices.coords]
+    for entry in range(slices.stored):
+        place: list[Any] = [slice(None)] * len(t.shape)
+        for axis, ids in zip(slices.axis, coords, strict=True):
+            place[axis] = int(ids[entry])
+        if all(not isinstance(i, int) or i < n for i, n in zip(place, t.shape, strict=True)):
+            mask[tuple(place)] = True
+    return mask
+
+
+def close(actual: Any, expected: Any, *, rtol: float, atol: float) -> bool:
+    """Whether NumPy arrays agree, nan with nan and infinities with their sign."""
+    with np.errstate(all="ignore"):
+        return bool(np.all(np.isclose(actual, expected, rtol=rtol, atol=atol, equal_nan=True)))
+
+
+def assert_same(
+    t: Any, dense: Array, *, rtol: float | None = None, atol: float | None = None, scale: float = 1.0, note: str = ""
+) -> None:
+    """Assert that a tangent or array equals a dense array in value, shape, dtype and device.
+
+    Parameters
+    ----------
+    t : Tangent or Array
+    dense : Array
+        Of the same library.
+    rtol, atol : float, optional
+        Default: by the dtype, with `atol` times `scale`.
+    scale : float
+        The magnitude of what was added up, for cancellation.
+    note : str
+        Put in front of the message.
+
+    Raises
+    ------
+    AssertionError
+        Naming what differs, with both values.
+
+    Examples
+    --------
+    >>> import numpy as np, sparsetangent as st
+    >>> t = st.IndexedSlices(np.array([1]), np.array([2.0]), (2,))
+    >>> st.testing.assert_same(t, np.array([0.0, 2.0]))
+    >>> st.testing.assert_same(t, np.array([0.0, 2.5]))
+    Traceback (most recent call last):
+        ...
+    AssertionError: values differ: [0. 2.] is not [0.  2.5]
+    """
+    prefix = f"{note}: " if note else ""
+    assert tuple(t.shape) == tuple(dense.shape), f"{prefix}shape {tuple(t.shape)} is not {tuple(dense.shape)}"
+    assert t.dtype == dense.dtype, f"{prefix}dtype {t.dtype} is not {dense.dtype}"
+    backend = backend_of(dense)
+    kind, itemsize = facts(backend, dense.dtype)
+    if isinstance(t, Tangent):
+        values = t.to_slices().values
+        assert backend_of(values) is backend, f"{prefix}library {backend_of(values).name} is not {backend.name}"
+        actual = loop_densify(t)
+        checked = to_numpy(t.densify())
+        assert close(actual, checked, **_tolerances(kind, itemsize, str(dense.dtype), scale)), (
+            f"{prefix}densify gives {checked}, the stored entries {actual}"
+        )
+    else:
+        assert backend_of(t) is backend, f"{prefix}library {backend_of(t).name} is not {backend.name}"
+        actual = to_numpy(t)
+    expected = to_numpy(dense)
+    tolerances = _tolerances(kind, itemsize, str(dense.dtype), scale)
+    if rtol is not None:
+        tolerances["rtol"] = rtol
+    if atol is not None:
+        tolerances["atol"] = atol
+    assert close(actual, expected, **tolerances), f"{prefix}values differ: {actual} is not {expected}"
+
+
+def _tolerances(kind: str, itemsize: int, dtype: str, scale: float) -> dict[str, float]:
+    if kind not in ("real", "complex"):
+        return {"rtol": 0.0, "atol": 0.0}
+    width = itemsize // (2 if kind == "complex" else 1)
+    eps = 4e-2 if "bfloat16" in dtype else _TOLERANCE[width]
+    return {"rtol": eps, "atol": eps * scale}
