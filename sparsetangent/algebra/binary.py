@@ -16,7 +16,7 @@ from .dense import dense_of, implicit
 from .frames import broadcast_shapes, distinct
 from .join import union
 from .wrap import like, operand_frames
-from .zeros import function_of, keeps_zero, result_dtype
+from .zeros import common_dtype, function_of, keeps_zero
 
 __all__ = ["BINARY", "by_zero", "with_number"]
 
@@ -37,7 +37,7 @@ def by_zero(name: str, a: Any, b: Any) -> Any:
     function = getattr(backend.xp, name)
     dtypes = [f.values.dtype for f in frames]
     if isinstance(a, Tangent) and isinstance(b, Tangent):
-        result_dtype(name, backend, *dtypes)  # raises where the dense operation does
+        common_dtype(name, *frames)  # raises where the dense operation does
         if keeps_zero(name, *dtypes, backend=backend):
             return IndexedSlices._of(union(*frames, function))
     shape = broadcast_shapes(a.shape, b.shape)

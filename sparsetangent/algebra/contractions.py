@@ -17,7 +17,7 @@ from ..types import Frame, OneHot, Tangent, Zero
 from .frames import broadcast_shapes, coalesce, distinct, fold_entries, mask_rows, promote
 from .join import match_coordinates, read
 from .wrap import operand_frames, settle
-from .zeros import result_dtype
+from .zeros import common_dtype, result_dtype
 
 __all__ = ["contract", "matmul"]
 
@@ -181,7 +181,7 @@ def matmul(a: Any, b: Any, /) -> Any:
     left, right = operand_frames(a, b)
     if not left.shape or not right.shape:
         raise ValueError(f"matmul needs at least one axis on either side, not shapes {left.shape} and {right.shape}")
-    dtype = result_dtype("multiply", left.backend, left.values.dtype, right.values.dtype)
+    dtype = common_dtype("multiply", left, right)
     left, right = promote(left, dtype), promote(right, dtype)
     inner = left.shape[-1], right.shape[-2] if len(right.shape) > 1 else right.shape[0]
     if inner[0] != inner[1]:

@@ -161,6 +161,8 @@ def _check_target(dense: Array, frame: Frame, alpha: complex, backend: Backend) 
 
 
 def _refuse_unwritable(target: Array, name: str) -> None:
+    if prod(target.shape) == 0:
+        return
     if isinstance(target, np.ndarray):
         if not target.flags.writeable:
             raise ValueError(f"{name} is read-only")

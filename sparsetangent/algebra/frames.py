@@ -176,13 +176,13 @@ def _fold_to(frame: Frame, length: int | None) -> Frame:
 
 
 def fold_entries(values: Array) -> Array:
-    """The sum over the entry axis in the dtype of `values`: *or* for bools, float32 inside for half types. Always a new array."""
-    backend = backend_of(values)
-    xp, dtype = backend.xp, values.dtype
-    if dtype == xp.bool:
-        return xp.any(values, axis=0)
-    held = backend.kernels.accumulator(dtype)
-    return xp.astype(xp.sum(xp.astype(values, held, copy=False), axis=0, dtype=held), dtype, copy=False)
+    """The sum over the entry axis, always a new array."""
+    xp, kernels = backend_of(values).xp, backend_of(values).kernels
+    n = int(values.shape[0])
+    if n == 1:
+        return xp.asarray(values[0, ...], copy=True)
+    first = xp.zeros((n,), dtype=kernels.index_dtype(values), device=device_of(values))
+    return kernels.densify(first, values, 1)[0, ...]
 
 
 def take_entries(frame: Frame, positions: Array) -> Frame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 from ..dtypes import facts
@@ -12,7 +13,7 @@ from .binary import by_zero, with_number
 from .frames import blank_padding, broadcast_shapes, distinct, promote
 from .join import product, quotient
 from .wrap import like, operand_frames
-from .zeros import function_of, result_dtype
+from .zeros import common_dtype, function_of, result_dtype
 
 __all__: list[str] = []
 
@@ -23,7 +24,7 @@ def _promoted(name: str, a: Any, b: Any, linear: tuple[bool, bool]) -> tuple[Fra
     The function would cast summands itself; `promote` merges them first where that gives another sum.
     """
     frames = operand_frames(a, b)
-    dtype = result_dtype(name, frames[0].backend, *(f.values.dtype for f in frames))
+    dtype = common_dtype(name, *frames)
     left, right = (
         promote(f, dtype) if is_linear and isinstance(x, Tangent) else f
         for x, f, is_linear in zip((a, b), frames, linear, strict=True)
@@ -62,6 +63,8 @@ def _scaled(name: str, t: Tangent, number: complex) -> Tangent:
         # Integers and bools may be cast by the product, and a cast of summands need not be the cast of their sum.
         dtype = result_dtype(name, frame.backend, frame.values.dtype, type(number)(1))
         frame = frame if dtype == frame.values.dtype else distinct(frame)
+    if number != number or abs(number) == inf or (name == "divide" and number == 0):
+        frame = distinct(frame)  # inf - inf of two summands is nan where their sum has a product
     frame = frame._replace(values=function(frame.values, number))
     # 0 / 0 in a padding row would come back as nan.
     return like(t, blank_padding(frame) if frame.padded else frame)
@@ -91,7 +94,7 @@ def _absorbing(name: str) -> Any:
     def absorb(a: Any, b: Any) -> Zero:
         """A zero absorbs what it is multiplied with: the broadcast shape, the promoted dtype."""
         frames = operand_frames(a, b)
-        dtype = result_dtype(name, frames[0].backend, *(f.values.dtype for f in frames))
+        dtype = common_dtype(name, *frames)
         return Zero(broadcast_shapes(a.shape, b.shape), like=frames[0].values, dtype=dtype)
 
     return absorb

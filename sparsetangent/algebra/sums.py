@@ -16,7 +16,7 @@ from .binary import with_number
 from .dense import add_frame_into, dense_of, note_operation
 from .frames import align, broadcast_shapes, expand, promote, store
 from .wrap import like, operand_frames
-from .zeros import result_dtype
+from .zeros import common_dtype, result_dtype
 
 __all__ = ["join_entries"]
 
@@ -93,7 +93,7 @@ def _register(name: str, signed: Any) -> None:
     @implements(name, Tangent, Tangent)
     def tangents(a: Tangent, b: Tangent) -> Tangent:
         left, right = operand_frames(a, b)
-        dtype = result_dtype(name, left.backend, left.values.dtype, right.values.dtype)
+        dtype = common_dtype(name, left, right)
         return IndexedSlices._of(join_entries([left, signed(promote(right, dtype))], dtype))
 
     @implements(name, IndexedSlices, IndexedSlices)
@@ -119,25 +119,25 @@ def _register(name: str, signed: Any) -> None:
     @implements(name, Zero, Tangent)
     def zero_and_tangent(a: Zero, b: Tangent) -> Tangent:
         zero, frame = operand_frames(a, b)
-        dtype = result_dtype(name, frame.backend, zero.values.dtype, frame.values.dtype)
+        dtype = common_dtype(name, zero, frame)
         return like(b, signed(promote(align(frame, broadcast_shapes(a.shape, b.shape)), dtype)))
 
     @implements(name, Tangent, Zero)
     def tangent_and_zero(a: Tangent, b: Zero) -> Tangent:
         frame, zero = operand_frames(a, b)
-        dtype = result_dtype(name, frame.backend, frame.values.dtype, zero.values.dtype)
+        dtype = common_dtype(name, frame, zero)
         return like(a, promote(align(frame, broadcast_shapes(a.shape, b.shape)), dtype))
 
     @implements(name, Tangent, Array)
     def tangent_and_array(a: Tangent, b: AnyArray) -> AnyArray:
         frame, array = operand_frames(a, b)
-        dtype = result_dtype(name, frame.backend, frame.values.dtype, array.values.dtype)
+        dtype = common_dtype(name, frame, array)
         return _into_copy(name, signed(promote(array, dtype)), promote(frame, dtype))
 
     @implements(name, Array, Tangent)
     def array_and_tangent(a: AnyArray, b: Tangent) -> AnyArray:
         array, frame = operand_frames(a, b)
-        dtype = result_dtype(name, frame.backend, array.values.dtype, frame.values.dtype)
+        dtype = common_dtype(name, array, frame)
         return _into_copy(name, promote(array, dtype), signed(promote(frame, dtype)))
 
     @implements(name, Tangent, Scalar)
@@ -149,7 +149,7 @@ def _register(name: str, signed: Any) -> None:
         if not _is_literal_zero(a):
             return with_number(name, a, b)
         result = _neutral(name, b, a, b.dtype)
-        return like(result, signed(result._frame()))
+        return result if name == "add" else like(result, signed(result._frame()))
 
 
 def _is_literal_zero(number: Any) -> bool:

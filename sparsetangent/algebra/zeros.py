@@ -16,8 +16,9 @@ import numpy as np
 from ..backend import Backend
 from ..dtypes import facts
 from ..kernels.base import DType, Namespace
+from ..types import Frame
 
-__all__ = ["function_of", "keeps_zero", "result_dtype"]
+__all__ = ["common_dtype", "function_of", "keeps_zero", "result_dtype"]
 
 # Python's operators serve a Python number beside an array in every library; the standard's functions need not.
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
@@ -66,6 +67,8 @@ def _key(operand: Any, backend: Backend) -> tuple[str, Any]:
 
 @lru_cache(maxsize=4096)
 def _keeps_zero(name: str, *operands: tuple[str, Any]) -> bool:
+    if ("zero", "unsigned") in operands and any(how in ("int", "float") and x < 0 for how, x in operands):
+        return False  # libraries disagree on a negative number beside an unsigned array: NumPy compares, torch wraps it
     values = [np.zeros(1, _NUMPY_KINDS[x]) if how == "zero" else x for how, x in operands]
     try:
         with np.errstate(all="ignore", divide="raise"):
@@ -80,11 +83,20 @@ def result_dtype(name: str, backend: Backend, *operands: Any) -> DType:
 
     Where the dense operation raises, so does this.
     """
-    return _result_dtype(name, backend, *((type(x), x) if isinstance(x, _NUMBERS) else (None, x) for x in operands))
+    return _result_dtype(name, backend, *((type(x), x) if isinstance(x, _NUMBERS) else (False, x) for x in operands))
+
+
+def common_dtype(name: str, *frames: Frame) -> DType:
+    """The dtype that the dense operation gives for the arrays that frames stand for.
+
+    Some libraries treat an array without axes apart, so the question is asked with arrays that have none where a frame has none.
+    """
+    operands = ((len(f.shape) == 0, f.values.dtype) for f in frames)
+    return _result_dtype(name, frames[0].backend, *operands)
 
 
 @lru_cache(maxsize=4096)
-def _result_dtype(name: str, backend: Backend, *operands: tuple[type | None, Any]) -> DType:
+def _result_dtype(name: str, backend: Backend, *operands: tuple[type | bool, Any]) -> DType:
     xp = backend.xp
-    values = [xp.zeros((0,), dtype=x) if how is None else x for how, x in operands]
+    values = [x if isinstance(how, type) else xp.zeros(() if how else (0,), dtype=x) for how, x in operands]
     return function_of(name, xp, *values)(*values).dtype

@@ -17,9 +17,22 @@ from .base import Array, DType, Namespace, ReduceOp
 
 __all__ = ["GenericKernels"]
 
+Combine = Callable[[Array, Array], Array]
+
+_COMBINE: dict[ReduceOp, str] = {"add": "add", "mean": "add", "mul": "multiply", "min": "minimum", "max": "maximum"}
+_HALF = frozenset({"float16", "bfloat16"})
+
 
 class GenericKernels:
-    """The kernel contract (`Kernels`) on standard functions. Other backends derive from it and replace what they do better."""
+    """The kernel contract (`Kernels`) on standard functions. Other backends derive from it and replace what they do better.
+
+    Parameters
+    ----------
+    xp : module
+        The array API namespace.
+    name : str, optional
+        The short name for messages; by default the namespace's.
+    """
 
     mutable = False
 
@@ -39,7 +52,7 @@ class GenericKernels:
         return self.xp.int64
 
     def accumulator(self, dtype: DType) -> DType:
-        return self.xp.float32 if str(dtype).rpartition(".")[2] in ("float16", "bfloat16") else dtype
+        return self.xp.float32 if str(dtype).rpartition(".")[2] in _HALF else dtype
 
     def bounds(self, ids: Array) -> tuple[int, int]:
         return int(self.xp.min(ids)), int(self.xp.max(ids))
@@ -53,16 +66,18 @@ class GenericKernels:
             return self.xp.take(src, ids, axis=0)
         if size == 0:
             return self.xp.zeros((ids.shape[0], *src.shape[1:]), dtype=src.dtype, device=_device(src))
-        return self._where_rows(inside, self.xp.take(src, self._clipped(ids, inside), axis=0), None)
+        return self._where_rows(inside, self.xp.take(src, self._clipped(ids, inside), axis=0))
 
     # Sums
 
     def densify(self, ids: Array, rows: Array, size: int) -> Array:
         zeros = self.xp.zeros((size, *rows.shape[1:]), dtype=rows.dtype, device=_device(rows))
-        return self.scatter_reduce("add", zeros, ids, rows, include_self=False)
+        return GenericKernels.scatter_reduce(self, "add", zeros, ids, rows, include_self=False)
 
     def scatter_add(self, dst: Array, ids: Array, rows: Array, alpha: complex = 1) -> Array:
-        return self.scatter_reduce("add", dst, ids, rows if alpha == 1 else rows * alpha)
+        held = self.accumulator(dst.dtype)
+        rows = self._scaled(self.xp.astype(rows, held, copy=False), alpha)
+        return GenericKernels.scatter_reduce(self, "add", dst, ids, rows)
 
     def coalesce(self, ids: Array, rows: Array, size: int, length: int | None = None) -> tuple[Array, Array]:
         distinct, inverse = self.unique_inverse(ids, size, length)
@@ -71,122 +86,128 @@ class GenericKernels:
     # Placing
 
     def put(self, dst: Array, unique_ids: Array, rows: Array) -> Array:
-        ids, _ = self._checked(unique_ids, int(dst.shape[0]))
+        ids, rows = self._entries(unique_ids, rows, int(dst.shape[0]))
         order = self.xp.argsort(ids, stable=True)
-        return self._placed(dst, self.xp.take(ids, order, axis=0), self.xp.take(rows, order, axis=0), lambda _, new: new)
+        return self._placed(dst, self.xp.take(ids, order, axis=0), self.xp.take(rows, order, axis=0))
 
     def unique_inverse(self, ids: Array, size: int, length: int | None = None) -> tuple[Array, Array]:
         xp = self.xp
         ids, inside = self._checked(ids, size)
-        if not self.concrete(ids):
-            return self._static_unique(ids, inside, size, ids.shape[0] if length is None else length)
-        values, inverse = xp.unique_inverse(ids)
-        inverse = xp.reshape(inverse, ids.shape)
         if inside is not None:
-            values = values[:-1]
-        return self._sized(values, inverse, size, length)
+            ids = xp.where(inside, ids, self._constant(size, ids))
+        if not self.concrete(ids):
+            return self._static_unique(ids, size, int(ids.shape[0]) if length is None else length)
+        distinct, inverse = xp.unique_inverse(ids)
+        if inside is not None and int(distinct[-1]) == size:
+            distinct = distinct[:-1]
+        return self._sized(distinct, xp.reshape(inverse, ids.shape), size, length)
 
-    def _sized(self, values: Array, inverse: Array, size: int, length: int | None) -> tuple[Array, Array]:
-        """Fill distinct ids up to `length` with padding."""
-        xp, m = self.xp, int(values.shape[0])
+    def _sized(self, distinct: Array, inverse: Array, size: int, length: int | None) -> tuple[Array, Array]:
+        """Fill distinct ids up to `length` with padding; the position of padding goes from their number to `length`."""
+        xp, m = self.xp, int(distinct.shape[0])
         if length is None or length == m:
-            return values, inverse
+            return distinct, inverse
         if m > length:
             raise ValueError(f"size={length} entries were asked for, but there are {m} distinct ids")
-        fill = xp.full((length - m,), size, dtype=values.dtype, device=_device(values))
-        last = xp.asarray(length, dtype=inverse.dtype, device=_device(inverse))
-        return xp.concat([values, fill]), xp.where(inverse < m, inverse, last)
+        fill = xp.full((length - m,), size, dtype=distinct.dtype, device=_device(distinct))
+        return xp.concat([distinct, fill]), xp.where(inverse < m, inverse, self._constant(length, inverse))
 
-    def _static_unique(self, ids: Array, inside: Array | None, size: int, length: int) -> tuple[Array, Array]:
+    def _static_unique(self, ids: Array, size: int, length: int) -> tuple[Array, Array]:
         """`unique_inverse` in static shapes: ranks of a stable sort, then one search for each place."""
-        xp, dtype, device = self.xp, ids.dtype, _device(ids)
-        if ids.shape[0] == 0:
-            return xp.full((length,), size, dtype=dtype, device=device), ids
-        if inside is not None:
-            ids = xp.where(inside, ids, xp.asarray(size, dtype=dtype, device=device))
+        xp, dtype, device, n = self.xp, self.index_dtype(ids), _device(ids), int(ids.shape[0])
+        if n == 0:
+            return xp.full((length,), size, dtype=ids.dtype, device=device), xp.astype(ids, dtype, copy=False)
         order = xp.argsort(ids, stable=True)
         ascending = xp.take(ids, order, axis=0)
         new = xp.concat([xp.zeros((1,), dtype=dtype, device=device), xp.astype(ascending[1:] != ascending[:-1], dtype)])
         rank = xp.cumulative_sum(new, dtype=dtype)
         inverse = xp.take(rank, xp.argsort(order, stable=True), axis=0)
         first = xp.searchsorted(rank, xp.arange(length, dtype=dtype, device=device))
-        held = xp.take(ascending, xp.where(first < ids.shape[0], first, xp.zeros_like(first)), axis=0)
-        last = xp.asarray(size, dtype=dtype, device=device)
-        distinct = xp.where(first < ids.shape[0], held, last)
+        held = xp.take(ascending, xp.where(first < n, first, xp.zeros_like(first)), axis=0)
+        distinct = xp.where(first < n, held, self._constant(size, ids))
         padding = (ids >= size) | (inverse >= length)
-        return distinct, xp.where(padding, xp.asarray(length, dtype=dtype, device=device), inverse)
+        return distinct, xp.where(padding, self._constant(length, inverse), inverse)
 
     # Folds
 
     def scatter_reduce(self, op: ReduceOp, dst: Array, ids: Array, rows: Array, include_self: bool = True) -> Array:
         xp, dtype = self.xp, dst.dtype
-        size, n = int(dst.shape[0]), int(ids.shape[0])
-        ids, inside = self._checked(ids, size)
-        if n == 0 or size == 0:
+        self._check_op(op, dtype)
+        ids, rows = self._entries(ids, rows, int(dst.shape[0]))
+        if ids.shape[0] == 0 or dst.shape[0] == 0:
             return xp.asarray(dst, copy=True)
-        if inside is not None:
-            ids = xp.where(inside, ids, xp.asarray(size, dtype=ids.dtype, device=_device(ids)))
         order = xp.argsort(ids, stable=True)
         ids = xp.take(ids, order, axis=0)
+        # The standard has no arithmetic on bools: as 0 and 1 their or is a max, their and a product.
         held = xp.int8 if dtype == xp.bool else self.accumulator(dtype)
-        combine = self._combine("max" if op == "add" and dtype == xp.bool else op)
+        combine: Combine = getattr(xp, "maximum" if op == "add" and dtype == xp.bool else _COMBINE[op])
         rows = xp.astype(xp.take(rows, order, axis=0), held, copy=False)
-        counts = xp.ones((n,) + (1,) * (rows.ndim - 1), dtype=held, device=_device(rows)) if op == "mean" else None
         distinct, folded = self._fold(ids, rows, combine)
-        base = xp.astype(dst, held, copy=False)
-        if counts is not None:
-            _, many = self._fold(ids, counts, combine)
-            folded = (self._at(base, distinct) + folded) / (many + 1) if include_self else folded / many
-            include_self = False
-        place = combine if include_self else lambda _, new: new
-        return xp.astype(self._placed(base, distinct, folded, place), dtype, copy=False)
+        if include_self:
+            folded = combine(xp.astype(self._at(dst, distinct), held, copy=False), folded)
+        if op == "mean":
+            folded = folded / self._counts(ids, distinct, folded, include_self)
+        return self._placed(dst, distinct, xp.astype(folded, dtype, copy=False))
 
     def segment_reduce(self, op: ReduceOp, rows: Array, starts: Array) -> Array:
         xp = self.xp
+        self._check_op(op, rows.dtype)
         segments, n = int(starts.shape[0]) - 1, int(rows.shape[0])
-        identity = xp.full((segments, *rows.shape[1:]), self._identity(op, rows.dtype), dtype=rows.dtype, device=_device(rows))
+        identity = xp.full(
+            (segments, *rows.shape[1:]), self._identity(op, rows.dtype), dtype=rows.dtype, device=_device(rows)
+        )
         if n == 0 or segments == 0:
             return identity
         position = xp.arange(n, dtype=starts.dtype, device=_device(rows))
         ids = xp.searchsorted(starts, position, side="right") - 1
         return self.scatter_reduce(op, identity, ids, rows, include_self=False)
 
+    def _check_op(self, op: ReduceOp, dtype: DType) -> None:
+        if op in ("add", "mul"):
+            return
+        is_complex = self._is(dtype, "complex floating")
+        if op == "mean" and not (is_complex or self._is(dtype, "real floating")):
+            raise TypeError(f"a mean needs a floating or complex dtype, not {dtype}")
+        if op in ("min", "max") and is_complex:
+            raise TypeError(f"complex numbers have no order, so no {op}")
+
+    def _is(self, dtype: DType, kind: str) -> bool:
+        """`isdtype`, which does not know bfloat16 where that is NumPy's extension type."""
+        if self.accumulator(dtype) != dtype:
+            return kind == "real floating"
+        return bool(self.xp.isdtype(dtype, kind))
+
     def _identity(self, op: ReduceOp, dtype: DType) -> Any:
-        xp = self.xp
         if op in ("add", "mean", "mul"):
-            return 1 if op == "mul" else 0
-        if dtype == xp.bool:
+            return dtype == self.xp.bool if op == "mul" and dtype == self.xp.bool else int(op == "mul")
+        if dtype == self.xp.bool:
             return op == "min"
-        if str(dtype).rpartition(".")[2].startswith(("int", "uint")):
-            return int(xp.iinfo(dtype).max) if op == "min" else int(xp.iinfo(dtype).min)
+        if self._is(dtype, "integral"):
+            info = self.xp.iinfo(dtype)
+            return int(info.max if op == "min" else info.min)
         return float("inf") if op == "min" else -float("inf")
 
-    def _combine(self, op: ReduceOp) -> Callable[[Array, Array], Array]:
-        xp = self.xp
-        return {"add": xp.add, "mean": xp.add, "mul": xp.multiply, "min": xp.minimum, "max": xp.maximum}[op]  # type: ignore[no-any-return]
-
-    def _fold(self, ids: Array, rows: Array, combine: Callable[[Array, Array], Array]) -> tuple[Array, Array]:
+    def _fold(self, ids: Array, rows: Array, combine: Combine) -> tuple[Array, Array]:
         """Fold runs of equal ascending ids. Where values can be seen the runs halve; else a doubling scan of static shape."""
-        xp = self.xp
+        xp, n, device = self.xp, int(ids.shape[0]), _device(ids)
         if not self.concrete(ids):
             return self._scan(ids, rows, combine)
-        dtype, device = self.index_dtype(ids), _device(ids)
-        while True:
-            n = int(ids.shape[0])
-            same = ids[1:] == ids[:-1]
-            if not bool(xp.any(same)):
-                return ids, rows
-            # The place inside its run: the distance to the run's first element.
-            place = xp.arange(n, dtype=dtype, device=device) - xp.astype(xp.searchsorted(ids, ids), dtype)
+        dtype = self.index_dtype(ids)
+        # The place inside its run: the distance to the run's first element.
+        place = xp.arange(n, dtype=dtype, device=device) - xp.astype(xp.searchsorted(ids, ids), dtype, copy=False)
+        none = xp.zeros((1,), dtype=dtype, device=device)
+        while bool(xp.any(place > 0)):
             keep = xp.nonzero(place % 2 == 0)[0]
-            nothing = xp.zeros((1,), dtype=xp.bool, device=device)
-            paired = xp.take(xp.concat([same, nothing]), keep, axis=0)
-            partner = xp.where(paired, keep + 1, keep)
-            left = xp.take(rows, keep, axis=0)
-            rows = self._where_rows(paired, combine(left, xp.take(rows, partner, axis=0)), left)
-            ids = xp.take(ids, keep, axis=0)
+            paired = xp.take(xp.concat([place[1:], none]), keep, axis=0) > 0
+            left = xp.take(keep, xp.nonzero(paired)[0], axis=0)
+            merged = combine(xp.take(rows, left, axis=0), xp.take(rows, left + 1, axis=0))
+            # No row without a partner is combined with anything: that could overflow, and warn, for nothing.
+            nth = xp.cumulative_sum(xp.astype(paired, dtype), dtype=dtype) + (rows.shape[0] - 1)
+            rows = xp.take(xp.concat([rows, merged]), xp.where(paired, nth, xp.astype(keep, dtype, copy=False)), axis=0)
+            ids, place = xp.take(ids, keep, axis=0), xp.take(place, keep, axis=0) // 2
+        return ids, rows
 
-    def _scan(self, ids: Array, rows: Array, combine: Callable[[Array, Array], Array]) -> tuple[Array, Array]:
+    def _scan(self, ids: Array, rows: Array, combine: Combine) -> tuple[Array, Array]:
         """Every row becomes the fold of itself and what follows in its run; the first of each run is what `_placed` finds."""
         xp, n = self.xp, int(ids.shape[0])
         shift = 1
@@ -197,16 +218,21 @@ class GenericKernels:
             shift *= 2
         return ids, rows
 
-    def _placed(self, dst: Array, ids: Array, rows: Array, place: Callable[[Array, Array], Array]) -> Array:
-        """`dst` with ``place(dst[i], row)`` where ascending `ids` name i (the first of equal ones), by one search for each place."""
-        xp, size = self.xp, int(dst.shape[0])
-        if ids.shape[0] == 0 or size == 0:
+    def _counts(self, ids: Array, distinct: Array, like: Array, include_self: bool) -> Array:
+        """How many of the ascending `ids` are each of `distinct`, shaped and typed to divide `like`."""
+        xp = self.xp
+        many = xp.searchsorted(ids, distinct, side="right") - xp.searchsorted(ids, distinct) + int(include_self)
+        return xp.astype(xp.reshape(many, (-1, *(1,) * (like.ndim - 1))), like.dtype)
+
+    def _placed(self, dst: Array, ids: Array, rows: Array) -> Array:
+        """`dst` with the row of each of the ascending `ids` (the first of equal ones), by one search for each place."""
+        xp, size, n = self.xp, int(dst.shape[0]), int(ids.shape[0])
+        if n == 0 or size == 0:
             return xp.asarray(dst, copy=True)
         every = xp.arange(size, dtype=ids.dtype, device=_device(ids))
         at = xp.searchsorted(ids, every)
-        at = xp.where(at < ids.shape[0], at, xp.zeros_like(at))
-        hit = xp.take(ids, at, axis=0) == every
-        return self._where_rows(hit, place(dst, xp.take(rows, at, axis=0)), dst)
+        at = xp.where(at < n, at, xp.zeros_like(at))
+        return self._where_rows(xp.take(ids, at, axis=0) == every, xp.take(rows, at, axis=0), dst)
 
     def _at(self, src: Array, ids: Array) -> Array:
         """Rows of `src`, any row for padding (which is then never placed)."""
@@ -215,7 +241,12 @@ class GenericKernels:
     # Bounds
 
     def _checked(self, ids: Array, size: int) -> tuple[Array, Array | None]:
-        """The ids, and a mask of those that are no padding (None if all are); an `IndexError` for anything else out of range."""
+        """The ids as int32 or int64, and a mask of those that are no padding, None if all are.
+
+        The `IndexError` for ids out of range is raised here; where values cannot be seen, or only by waiting for a device,
+        they are outside the mask.
+        """
+        ids = self._widened(ids)
         if ids.shape[0] == 0:
             return ids, None
         if self.concrete(ids) and self.synchronous(ids):
@@ -225,15 +256,52 @@ class GenericKernels:
             return ids, None if greatest < size else ids < size
         return ids, (ids >= 0) & (ids < size)
 
+    def _widened(self, ids: Array) -> Array:
+        """Libraries index by int32 and int64 at most, and `size` must fit the dtype."""
+        wide = ids.dtype in (self.xp.int32, self.xp.int64)
+        return ids if wide else self.xp.astype(ids, self.index_dtype(ids))
+
+    def _entries(self, ids: Array, rows: Array, size: int) -> tuple[Array, Array]:
+        """Checked entries without padding; where shapes are static it stays, with everything out of range, as `size`."""
+        ids, inside = self._checked(ids, size)
+        if inside is None:
+            return ids, rows
+        if not self.concrete(ids):
+            return self.xp.where(inside, ids, self._constant(size, ids)), rows
+        (kept,) = self.xp.nonzero(inside)
+        return self.xp.take(ids, kept, axis=0), self.xp.take(rows, kept, axis=0)
+
     def _describe(self, ids: Array, size: int) -> str:
         bad = self.xp.astype((ids < 0) | (ids > size), self.xp.int8)
         position = int(self.xp.argmax(bad))
-        return f"id {int(ids[position])} at position {position} is out of range for an axis of size {size}"
+        return f"id {int(ids[position])} at position {position} is out of bounds for an axis of size {size}"
 
     def _clipped(self, ids: Array, inside: Array) -> Array:
         return self.xp.where(inside, ids, self.xp.zeros_like(ids))
 
-    def _where_rows(self, mask: Array, rows: Array, other: Array | None) -> Array:
+    # Small things
+
+    def _scaled(self, rows: Array, alpha: complex) -> Array:
+        """``alpha * rows`` in the dtype of `rows`. Bools are added or not; unsigned integers are negated by wrapping."""
+        xp, dtype = self.xp, rows.dtype
+        # NumPy's float64 scalars are Python floats too, but not weak ones.
+        alpha = next((number(alpha) for number in (int, float, complex) if isinstance(alpha, number)), alpha)
+        if isinstance(alpha, int | float | complex):
+            if alpha == 1:
+                return rows
+            if dtype == xp.bool:
+                return rows if alpha else xp.zeros_like(rows)
+            if alpha == -1:
+                return xp.negative(rows)
+        scaled = rows * alpha
+        if scaled.dtype != dtype:
+            raise TypeError(f"alpha={alpha!r} would make {scaled.dtype} of rows of {dtype}")
+        return scaled
+
+    def _constant(self, value: int, like: Array) -> Array:
+        return self.xp.asarray(value, dtype=like.dtype, device=_device(like))
+
+    def _where_rows(self, mask: Array, rows: Array, other: Array | None = None) -> Array:
         """Rows where `mask` holds, else those of `other` (None: zeros)."""
         xp = self.xp
         mask = xp.reshape(mask, (-1, *(1,) * (rows.ndim - 1)))

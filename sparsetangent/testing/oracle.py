@@ -11,7 +11,7 @@ from ..dtypes import facts
 from ..kernels.base import Array, Namespace
 from ..types import Tangent
 
-__all__ = ["as_backend", "assert_same", "close", "loop_densify", "stored_mask", "to_numpy"]
+__all__ = ["as_backend", "assert_same", "close", "loop_densify", "relative_tolerance", "stored_mask", "to_numpy"]
 
 # Relative error of a short chain of operations, by width of the real dtype in bytes; bfloat16 apart.
 _TOLERANCE = {2: 4e-3, 4: 2e-5, 8: 1e-11, 16: 1e-11}
@@ -114,30 +114,26 @@ def assert_same(
     assert tuple(t.shape) == tuple(dense.shape), f"{prefix}shape {tuple(t.shape)} is not {tuple(dense.shape)}"
     assert t.dtype == dense.dtype, f"{prefix}dtype {t.dtype} is not {dense.dtype}"
     backend = backend_of(dense)
-    kind, itemsize = facts(backend, dense.dtype)
+    eps = relative_tolerance(dense)
     if isinstance(t, Tangent):
         values = t.to_slices().values
         assert backend_of(values) is backend, f"{prefix}library {backend_of(values).name} is not {backend.name}"
         actual = loop_densify(t)
         checked = to_numpy(t.densify())
-        assert close(actual, checked, **_tolerances(kind, itemsize, str(dense.dtype), scale)), (
+        assert close(actual, checked, rtol=eps, atol=eps * scale), (
             f"{prefix}densify gives {checked}, the stored entries {actual}"
         )
     else:
         assert backend_of(t) is backend, f"{prefix}library {backend_of(t).name} is not {backend.name}"
         actual = to_numpy(t)
     expected = to_numpy(dense)
-    tolerances = _tolerances(kind, itemsize, str(dense.dtype), scale)
-    if rtol is not None:
-        tolerances["rtol"] = rtol
-    if atol is not None:
-        tolerances["atol"] = atol
-    assert close(actual, expected, **tolerances), f"{prefix}values differ: {actual} is not {expected}"
+    rtol, atol = eps if rtol is None else rtol, eps * scale if atol is None else atol
+    assert close(actual, expected, rtol=rtol, atol=atol), f"{prefix}values differ: {actual} is not {expected}"
 
 
-def _tolerances(kind: str, itemsize: int, dtype: str, scale: float) -> dict[str, float]:
+def relative_tolerance(x: Array) -> float:
+    """The relative error allowed of a short chain of operations in the dtype of `x`: 0 unless it is floating."""
+    kind, itemsize = facts(backend_of(x), x.dtype)
     if kind not in ("real", "complex"):
-        return {"rtol": 0.0, "atol": 0.0}
-    width = itemsize // (2 if kind == "complex" else 1)
-    eps = 4e-2 if "bfloat16" in dtype else _TOLERANCE[width]
-    return {"rtol": eps, "atol": eps * scale}
+        return 0.0
+    return 4e-2 if "bfloat16" in str(x.dtype) else _TOLERANCE[itemsize // (2 if kind == "complex" else 1)]

@@ -23,7 +23,7 @@ DTYPES = (
 )
 """Names of the dtypes that are drawn where the library has them."""
 
-_SPECIAL = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 1e300, 1e-300])
+_SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, 1e30, 1e-30])
 
 
 def dtypes_of(xp: Namespace, names: Sequence[str] = DTYPES) -> list[Any]:

@@ -39,7 +39,6 @@ def usable(t, u):
 @pytest.mark.parametrize("name", BY_LAW)
 @pytest.mark.parametrize("second", ["tangent", "array"])
 def test_law(xp, name, second):
-    function = BINARY_OPERATORS[name]
     dtypes = strategies.dtypes_of(xp, ("bool", "int32", "uint8", "float32", "float64", "complex64"))
     if name == "pow":
         dtypes = [d for d in dtypes if "float" in str(d)]
@@ -47,9 +46,9 @@ def test_law(xp, name, second):
     def body(pair):
         t, u = pair
         if usable(t, u):
-            check_law(lambda nx, a, b: function(a, b), t, u, note=name)
-            if second == "array" and xp.backend_name != "array_api_strict":
-                check_law(lambda nx, a, b: function(b, a), t, u, note=f"reflected {name}")
+            # Through the namespace: torch's own operators take an array without axes for a number, against the standard.
+            check_law(lambda nx, a, b: getattr(nx, name)(a, b), t, u, note=name)
+            check_law(lambda nx, a, b: getattr(nx, name)(b, a), t, u, note=f"reflected {name}")
 
     for_all(xp, body, broadcasting_pairs(xp, second, dtypes), examples=60)
 
@@ -60,7 +59,7 @@ def test_every_dtype_with_every_other(xp, second):
         t, u = pair
         if usable(t, u):
             for name in ("add", "multiply"):
-                check_law(lambda nx, a, b, f=BINARY_OPERATORS[name]: f(a, b), t, u, note=name)
+                check_law(lambda nx, a, b, f=name: getattr(nx, f)(a, b), t, u, note=name)
 
     for_all(xp, body, broadcasting_pairs(xp, second, dims=2), examples=150)
 
@@ -83,7 +82,8 @@ def test_a_quotient_is_zero_where_the_numerator_stores_nothing(xp):
         t, u = pair
         if not usable(t, u) or isinstance(t, (Fill, Zero)):
             return
-        result = t / u
+        with np.errstate(all="ignore"):
+            result = t / u
         assert isinstance(result, IndexedSlices)
         shape = result.shape
         with np.errstate(all="ignore"):
@@ -91,7 +91,8 @@ def test_a_quotient_is_zero_where_the_numerator_stores_nothing(xp):
             divisor = oracle.loop_densify(u) if isinstance(u, sparsetangent.Tangent) else oracle.to_numpy(u)
             expected = np.where(np.broadcast_to(oracle.stored_mask(t), shape), numerator / divisor, 0)
         actual = oracle.loop_densify(result)
-        wide = (numerator == 0) & ~np.isnan(expected)
+        # Summands over 0 are infinities of either sign, and their sum nan: the quotient acts on what is stored.
+        wide = np.isinf(expected) | np.isnan(expected)
         assert oracle.close(np.where(wide, 0, actual), np.where(wide, 0, expected), rtol=1e-4, atol=1e-5)
 
     for second in ("tangent", "array"):
@@ -105,7 +106,8 @@ def test_structural_zeros_are_strong(xp):
     nan = xp.full((2,), float("nan"))
     product = oracle.to_numpy((nan * t if xp.backend_name != "array_api_strict" else t * nan).densify())
     assert np.isnan(product[1]).all() and (product[[0, 2]] == 0).all()
-    assert oracle.to_numpy((t / 0).densify())[[0, 2]].tolist() == [[0, 0], [0, 0]]
+    with np.errstate(all="ignore"):
+        assert oracle.to_numpy((t / 0).densify())[[0, 2]].tolist() == [[0, 0], [0, 0]]
     assert oracle.to_numpy((t * float("inf")).densify())[0].tolist() == [0, 0]
 
 
