@@ -153,9 +153,7 @@ class GenericKernels:
         xp = self.xp
         self._check_op(op, rows.dtype)
         segments, n = int(starts.shape[0]) - 1, int(rows.shape[0])
-        identity = xp.full(
-            (segments, *rows.shape[1:]), self._identity(op, rows.dtype), dtype=rows.dtype, device=_device(rows)
-        )
+        identity = xp.full((segments, *rows.shape[1:]), self._identity(op, rows.dtype), dtype=rows.dtype, device=_device(rows))
         if n == 0 or segments == 0:
             return identity
         position = xp.arange(n, dtype=starts.dtype, device=_device(rows))

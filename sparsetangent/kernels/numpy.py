@@ -150,7 +150,7 @@ class NumpyKernels(GenericKernels):
         """
         if not dst.flags.writeable:
             raise ValueError("dst is read-only")
-        if 0 in dst.strides and any(step == 0 and n > 1 for step, n in zip(dst.strides, dst.shape, strict=True)):
+        if dst.size and any(step == 0 and n > 1 for step, n in zip(dst.strides, dst.shape, strict=True)):
             raise ValueError("dst overlaps itself: an axis has stride 0")
         if rows.shape != (*ids.shape, *dst.shape[1:]):
             raise ValueError(f"{ids.shape[0]} ids for dst of shape {dst.shape} do not go with rows of shape {rows.shape}")
