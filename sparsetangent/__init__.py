@@ -13,6 +13,7 @@ from .backend import register_kernels
 from .policy import DensifyError, DensifyWarning, densify_policy
 from .protocols import namespace
 from .types import Fill, IndexedSlices, OneHot, Tangent, Zero, check_errors
+from . import rules
 from .types import pytree as _pytree
 
 __version__ = "0.1.0"

@@ -52,10 +52,10 @@ def contract(a: Frame, b: Frame, a_labels: Labels, b_labels: Labels, out: Labels
     """
     sizes = dict(zip((*a_labels, *b_labels), (*a.shape, *b.shape), strict=True))
     met = _meet(a, b, a_labels, b_labels)
-    sizes[_ENTRIES] = met.entries
+    inside = {label: n for label, n in sizes.items() if label not in met.coords} | {_ENTRIES: met.entries}
     kept = tuple(label for label in out if label in met.coords)
     inner = tuple(label for label in out if label not in met.coords)
-    values = _contract_values(met.left, met.right, (_ENTRIES, *inner) if kept else inner, sizes)
+    values = _contract_values(met.left, met.right, (_ENTRIES, *inner) if kept else inner, inside)
     if not kept:
         values = values[None, ...]
     return Frame(

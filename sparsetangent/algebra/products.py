@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
 from typing import Any
 
@@ -17,19 +18,22 @@ from .zeros import common_dtype, function_of, result_dtype
 
 __all__: list[str] = []
 
+Combine = Callable[[Frame, Frame, Callable[[AnyArray, AnyArray], AnyArray]], Frame]
 
-def _promoted(name: str, a: Any, b: Any, linear: tuple[bool, bool]) -> tuple[Frame, Frame]:
-    """The frames of two operands, the tangents in which the operation is linear cast to the result's dtype.
 
-    The function would cast summands itself; `promote` merges them first where that gives another sum.
+def _combined(name: str, a: Any, b: Any, combine: Combine, linear: tuple[bool, bool]) -> Tangent:
+    """Combine the frames of two operands, the tangents in which the operation is linear cast to the result's dtype first.
+
+    The function would cast summands itself; `promote` merges them where that gives another sum.
     """
     frames = operand_frames(a, b)
-    dtype = common_dtype(name, *frames)
+    dtype, xp = common_dtype(name, *frames), frames[0].backend.xp
     left, right = (
         promote(f, dtype) if is_linear and isinstance(x, Tangent) else f
         for x, f, is_linear in zip((a, b), frames, linear, strict=True)
     )
-    return left, right
+    result = combine(left, right, getattr(xp, name))
+    return IndexedSlices._of(result._replace(values=xp.astype(result.values, dtype, copy=False)))
 
 
 @implements("multiply", Tangent, Tangent)
@@ -37,16 +41,14 @@ def _promoted(name: str, a: Any, b: Any, linear: tuple[bool, bool]) -> tuple[Fra
 @implements("multiply", Array, Tangent)
 def multiply(a: Any, b: Any) -> Tangent:
     """Values times the other operand's at the stored places; of two compacts, the places that both store."""
-    left, right = _promoted("multiply", a, b, (True, True))
-    return IndexedSlices._of(product(left, right, left.backend.xp.multiply))
+    return _combined("multiply", a, b, product, (True, True))
 
 
 @implements("divide", Tangent, Tangent)
 @implements("divide", Tangent, Array)
 def divide(a: Tangent, b: Any) -> Tangent:
     """Values over the other operand's at the stored places, its implicit zeros included."""
-    left, right = _promoted("divide", a, b, (True, False))
-    return IndexedSlices._of(quotient(left, right, left.backend.xp.divide))
+    return _combined("divide", a, b, quotient, (True, False))
 
 
 @implements("divide", Array, Tangent)

@@ -168,7 +168,7 @@ def _neutral(name: str, t: Tangent, *operands: Any) -> Tangent:
 def _into_copy(name: str, array: Frame, frame: Frame) -> AnyArray:
     """A new dense array: one copy of the array, one scatter-add of the tangent."""
     shape = broadcast_shapes(frame.shape, array.shape)
-    if shape != array.shape:
+    if shape != array.shape and (frame.axes or frame.n):
         note_operation(name, frame, shape)
     base = frame.backend.xp.asarray(expand(align(array, shape)).values[0, ...], copy=True)
     return add_frame_into(base, align(frame, shape))

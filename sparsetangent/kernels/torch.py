@@ -22,6 +22,9 @@ _REDUCE: dict[ReduceOp, str] = {"add": "sum", "mean": "mean", "mul": "prod", "mi
 # torch has these dtypes, and hardly an operation on them outside NumPy's memory.
 _UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
 
+_UNKNOWN_TO_NUMPY = (torch.bfloat16, torch.complex32)
+_HELD_IN = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.complex32: torch.complex64}
+
 _is_wrapped: Callable[[Any], bool] = getattr(torch._C._functorch, "is_functorch_wrapped_tensor", lambda x: False)
 _is_batched: Callable[[Any], bool] = getattr(torch._C._functorch, "is_batchedtensor", lambda x: False)
 
@@ -47,7 +50,7 @@ class TorchKernels(GenericKernels):
         return torch.int64
 
     def accumulator(self, dtype: DType) -> DType:
-        return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+        return _HELD_IN.get(dtype, dtype)
 
     def bounds(self, ids: Array) -> tuple[int, int]:
         least, greatest = torch.aminmax(ids)
@@ -91,10 +94,11 @@ class TorchKernels(GenericKernels):
             rows, ids = self._where_rows(inside, rows, None), self._clipped(ids, inside)
             if dst.shape[0] == 0:
                 return dst
-        if self.accumulator(dst.dtype) != dst.dtype or dst.dtype == torch.bool:
+        held = self.accumulator(dst.dtype)
+        if held != dst.dtype or dst.dtype == torch.bool:
             distinct, merged = self.coalesce(ids, rows, dst.shape[0])
             old = self.gather(dst, distinct)
-            new = old | merged if dst.dtype == torch.bool else (old.float() + merged.float()).to(dst.dtype)
+            new = old | merged if dst.dtype == torch.bool else (old.to(held) + merged.to(held)).to(dst.dtype)
             return self.put(dst, distinct, new)
         if _is_wrapped(rows) or _is_wrapped(ids) or _is_wrapped(dst):
             return dst.index_add(0, ids, rows)
@@ -148,7 +152,7 @@ class TorchKernels(GenericKernels):
             not torch.compiler.is_compiling()
             and x.device.type == "cpu"
             and type(x) in (torch.Tensor, torch.nn.Parameter)
-            and x.dtype != torch.bfloat16
+            and x.dtype not in _UNKNOWN_TO_NUMPY
             and not (x.requires_grad and torch.is_grad_enabled())
             and not _is_wrapped(x)
             and not _is_wrapped(ids)

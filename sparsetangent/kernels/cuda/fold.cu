@@ -178,35 +178,58 @@ __device__ __forceinline__ void carry_run(const Fold<In, A, Out>& f, const Run<A
   if (CountsRows<Op>::value && x == 0) f.carry_lengths[slot] = run.length;
 }
 
+// What is loaded ahead: so many positions are under way at once, as a load that waits for the one before costs its whole latency.
+const int BATCH = 4;
+
+template <class In, int V>
+struct Batch {
+  i64 key[BATCH], length[BATCH];
+  Pack<In, V> row[BATCH];
+};
+
+template <class Op, class In, class A, class Out, int V>
+__device__ __forceinline__ void load_batch(Batch<In, V>& batch, const Fold<In, A, Out>& f, i64 first, i64 end, i64 x) {
+#pragma unroll
+  for (int j = 0; j < BATCH; j++) batch.key[j] = first + j < end ? f.keys[first + j] : -1;
+#pragma unroll
+  for (int j = 0; j < BATCH; j++) {
+    if (batch.key[j] < 0) continue;  // no row here
+    const i64 at = f.order ? f.order[first + j] : first + j;
+    batch.row[j] = load<In, V>(f.rows + at * f.packs * V, x);
+    if (CountsRows<Op>::value) batch.length[j] = f.lengths ? f.lengths[first + j] : 1;
+  }
+}
+
+// Element `at` of registers. An index that is not known at compile time would send the array to memory; selects do not.
+template <class T>
+__device__ __forceinline__ T picked(const T (&values)[BATCH], int at) {
+  T value = values[0];
+#pragma unroll
+  for (int j = 1; j < BATCH; j++)
+    if (at == j) value = values[j];
+  return value;
+}
+
 template <class Op, int V, class In, class A, class Out>
 __device__ __forceinline__ void fold_chunk(const Fold<In, A, Out>& f, i64 chunk_number, i64 x) {
-  const int BATCH = 4;  // positions whose loads are under way at once
   const i64 begin = chunk_number * f.chunk, end = begin + f.chunk < f.n ? begin + f.chunk : f.n;
   const i64 slot = 2 * chunk_number;
   Run<A, V> run;
   run.begin(run_of(f.keys[begin]), begin > 0 && run_of(f.keys[begin - 1]) == run_of(f.keys[begin]));
-  i64 left = ~run.key;  // the carries' keys: nothing, until a run turns out to be open
+  i64 left = ~run.key;  // the key of the left carry: nothing, until the first run turns out to be open
   for (i64 first = begin; first < end; first += BATCH) {
-    i64 key[BATCH], length[BATCH];
-    Pack<In, V> row[BATCH];
-#pragma unroll
-    for (int j = 0; j < BATCH; j++) key[j] = first + j < end ? f.keys[first + j] : -1;
-#pragma unroll
-    for (int j = 0; j < BATCH; j++) {
-      if (first + j >= end || key[j] < 0) continue;
-      const i64 at = f.order ? f.order[first + j] : first + j;
-      row[j] = load<In, V>(f.rows + at * f.packs * V, x);
-      if (CountsRows<Op>::value) length[j] = f.lengths ? f.lengths[first + j] : 1;
-    }
-#pragma unroll
-    for (int j = 0; j < BATCH; j++) {
-      if (first + j >= end) continue;
-      if (run_of(key[j]) != run.key) {
+    Batch<In, V> batch;
+    load_batch<Op>(batch, f, first, end, x);
+    const int count = end - first < BATCH ? (int)(end - first) : BATCH;
+#pragma unroll 1
+    for (int j = 0; j < count; j++) {  // one copy of the code: unrolled, it takes four times as long to compile
+      const i64 key = picked(batch.key, j);
+      if (run_of(key) != run.key) {
         if (run.open_left) carry_run<Op>(f, run, slot, x, &left);
         else store_run<Op>(f, run, x);
-        run.begin(run_of(key[j]), false);
+        run.begin(run_of(key), false);
       }
-      if (key[j] >= 0) fold_row<Op>(run, row[j], length[j]);
+      if (key >= 0) fold_row<Op>(run, picked(batch.row, j), CountsRows<Op>::value ? picked(batch.length, j) : 0);
     }
   }
   i64 right = ~run.key;
@@ -225,12 +248,14 @@ __device__ __forceinline__ void fold_chunk(const Fold<In, A, Out>& f, i64 chunk_
 // Mapping: a group of threads a chunk, along y; packs of a row along x. Every thread of a group reads the same keys.
 // Bytes:   n (8 key + 8 order + row) read, the named rows written (and read, if they take part); carries add 2 / chunk of that.
 // Order:   fixed by n and the keys alone. No atomics, no synchronisation, no shared memory.
+// The second bound allows 128 registers: left alone, the compiler aims at 64 and spills.
 template <class Op, class In, class A, class Out, int V>
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(256, 2)
     fold_sorted(Out* out, const i64* keys, const i64* order, const In* rows, const i64* lengths, i64 n, i64 chunk, i64 packs,
                 i64 size, i32 combine, A alpha, A* carry, i64* carry_keys, i64* carry_lengths) {
   const Fold<In, A, Out> fold = {out,  keys, order,        rows,  lengths, n,          chunk,
                                  packs, size, combine != 0, alpha, carry,   carry_keys, carry_lengths};
   for (i64 c = first_row(); c * chunk < n; c += row_stride())
+#pragma unroll 1
     for (i64 x = first_pack(); x < packs; x += pack_stride()) fold_chunk<Op, V>(fold, c, x);
 }

@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(256) mark_heads(i64* heads, const i64* ascendi
 // From the running count of heads: the distinct ids, and for every entry its place among them, in both orders.
 //
 // `places` follows the sorted order and is the key of a fold whose rows are the distinct ids; `inverse` follows the caller's
-// order. Padding, and what passes `capacity`, is at place `last`: `capacity`, or less where the caller knows the true count.
+// order. Padding, and what passes `capacity`, is at place `capacity`, which makes it padding of the fold.
 // Mapping: a thread a key. Bytes: n (4 * 8), and the distinct ids.
 // Order:   every output is written once (`order` is a permutation).
 template <class I>
