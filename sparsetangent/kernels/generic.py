@@ -170,10 +170,8 @@ class GenericKernels:
             raise TypeError(f"complex numbers have no order, so no {op}")
 
     def _is(self, dtype: DType, kind: str) -> bool:
-        """`isdtype`, which does not know bfloat16 where that is NumPy's extension type."""
-        if self.accumulator(dtype) != dtype:
-            return kind == "real floating"
-        return bool(self.xp.isdtype(dtype, kind))
+        """`isdtype` of what sums are held in: bfloat16 as NumPy's extension type is unknown to it."""
+        return bool(self.xp.isdtype(self.accumulator(dtype), kind))
 
     def _identity(self, op: ReduceOp, dtype: DType) -> Any:
         if op in ("add", "mean", "mul"):
@@ -276,6 +274,23 @@ class GenericKernels:
 
     def _clipped(self, ids: Array, inside: Array) -> Array:
         return self.xp.where(inside, ids, self.xp.zeros_like(ids))
+
+    def _redirected(self, dst: Array, ids: Array, inside: Array, rows: Array) -> tuple[Array, Array]:
+        """Entries to place in static shapes: padding repeats the first entry that is none, or else what row 0 holds.
+
+        So every id is in range and equal ids place equal rows, which is safe in any order, and `dst` is not copied.
+        """
+        xp = self.xp
+        first = xp.reshape(xp.argmax(xp.astype(inside, xp.int8)), (1,))
+        found = xp.take(inside, first, axis=0)
+        row = self._where_rows(found, xp.take(rows, first, axis=0), dst[:1, ...])
+        position = xp.arange(ids.shape[0], dtype=first.dtype, device=_device(ids))
+        rows = self._where_rows(inside, rows, self._where_rows(position == first, row, self._stopped(row)))
+        return xp.where(inside, ids, xp.where(found, xp.take(ids, first, axis=0), xp.zeros_like(first))), rows
+
+    def _stopped(self, x: Array) -> Array:
+        """`x` without gradient, where there are any: repeated entries must not count it twice."""
+        return x
 
     # Small things
 

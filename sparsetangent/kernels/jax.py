@@ -9,11 +9,17 @@ from typing import Any
 import jax
 import jax.extend.core
 import jax.numpy as jnp
+import numpy as np
 
 from .base import Array, DType, ReduceOp
 from .generic import GenericKernels
+from .numpy import NumpyKernels
 
 __all__ = ["JaxKernels"]
+
+# The methods of `x.at[ids]`. Bools have no sum or product there.
+_UPDATE: dict[ReduceOp, str] = {"add": "add", "mean": "add", "mul": "multiply", "min": "min", "max": "max"}
+_UPDATE_BOOL: dict[ReduceOp, str] = {"add": "max", "mul": "min", "min": "min", "max": "max"}
 
 
 def _is_staging_by_example() -> bool:
@@ -29,6 +35,7 @@ class JaxKernels(GenericKernels):
 
     def __init__(self) -> None:
         super().__init__(jnp, "jax")
+        self._numpy = NumpyKernels()
 
     def concrete(self, x: Array) -> bool:
         # Under jit every operation is staged, also one on arrays that are known now.
@@ -41,49 +48,46 @@ class JaxKernels(GenericKernels):
         return jnp.int64 if jax.config.jax_enable_x64 else jnp.int32
 
     def bounds(self, ids: Array) -> tuple[int, int]:
+        if self.synchronous(ids):  # the same memory to NumPy, which compiles nothing for each new shape
+            return self._numpy.bounds(np.asarray(ids))
         least, greatest = _bounds(ids)
         return int(least), int(greatest)
 
     def gather(self, src: Array, ids: Array) -> Array:
-        self._checked(ids, src.shape[0])
+        ids, _ = self._checked(ids, src.shape[0])
         return _gather(src, ids)
 
     def densify(self, ids: Array, rows: Array, size: int) -> Array:
-        self._checked(ids, size)
+        ids, _ = self._checked(ids, size)
         return _densify(ids, rows, size, self.accumulator(rows.dtype))
 
     def scatter_add(self, dst: Array, ids: Array, rows: Array, alpha: complex = 1) -> Array:
-        self._checked(ids, dst.shape[0])
-        return _scatter_add(dst, ids, rows if alpha == 1 else rows * alpha, self.accumulator(dst.dtype))
+        ids, _ = self._checked(ids, dst.shape[0])
+        held = self.accumulator(dst.dtype)
+        return _scatter_add(dst, ids, self._scaled(rows.astype(held), alpha), held)
 
     def put(self, dst: Array, unique_ids: Array, rows: Array) -> Array:
-        self._checked(unique_ids, dst.shape[0])
-        return _put(dst, unique_ids, rows)
+        ids, _ = self._checked(unique_ids, dst.shape[0])
+        return _put(dst, ids, rows)
 
     def unique_inverse(self, ids: Array, size: int, length: int | None = None) -> tuple[Array, Array]:
-        if self.concrete(ids):
-            self._checked(ids, size)
-            distinct, inverse = jnp.unique(ids, return_inverse=True)
-            inverse = inverse.astype(ids.dtype)
-            if distinct.shape[0] and int(distinct[-1]) == size:
-                distinct = distinct[:-1]
-            return self._sized(distinct, inverse, size, length)
+        if self.concrete(ids) and self.synchronous(ids):
+            distinct, inverse = self._numpy.unique_inverse(np.asarray(ids), size, length)
+            return jnp.asarray(distinct), jnp.asarray(inverse)
         return super().unique_inverse(ids, size, length)
 
+    def _static_unique(self, ids: Array, size: int, length: int) -> tuple[Array, Array]:
+        return _static_unique(ids, size, length)
+
     def scatter_reduce(self, op: ReduceOp, dst: Array, ids: Array, rows: Array, include_self: bool = True) -> Array:
-        self._checked(ids, dst.shape[0])
+        self._check_op(op, dst.dtype)
+        ids, _ = self._checked(ids, dst.shape[0])
         return _scatter_reduce(op, dst, ids, rows, include_self, self._identity(op, dst.dtype), self.accumulator(dst.dtype))
 
 
 def _dropping(ids: Array, size: int) -> Array:
     """Ids with what is out of range moved past the end: JAX wraps negative ids even where it drops."""
     return jnp.where((ids < 0) | (ids >= size), jnp.asarray(size, ids.dtype), ids)
-
-
-def _sum_at(dst: Array, ids: Array, rows: Array) -> Array:
-    """Add rows at ids; XLA has no sum of bools, whose *or* is a maximum."""
-    at = dst.at[ids]
-    return at.max(rows, mode="drop") if dst.dtype == jnp.bool_ else at.add(rows, mode="drop")
 
 
 @jax.jit
@@ -99,13 +103,18 @@ def _gather(src: Array, ids: Array) -> Array:
 @partial(jax.jit, static_argnames=("size", "held"))
 def _densify(ids: Array, rows: Array, size: int, held: DType) -> Array:
     zeros = jnp.zeros((size, *rows.shape[1:]), held)
-    return _sum_at(zeros, _dropping(ids, size), rows.astype(held)).astype(rows.dtype)
+    return _update("add", zeros, _dropping(ids, size), rows.astype(held)).astype(rows.dtype)
 
 
 @partial(jax.jit, static_argnames=("held",))
 def _scatter_add(dst: Array, ids: Array, rows: Array, held: DType) -> Array:
-    ids = _dropping(ids, dst.shape[0])
-    return _sum_at(dst.astype(held), ids, rows.astype(held)).astype(dst.dtype)
+    size, n = dst.shape[0], ids.shape[0]
+    if held == dst.dtype:
+        return _update("add", dst, _dropping(ids, size), rows)
+    # Half types: the sums are merged in float32, so that `dst` as a whole is not converted.
+    distinct, inverse = _static_unique(_dropping(ids, size), size, n)
+    sums = _densify(inverse, rows, n, held)
+    return _put(dst, distinct, (_gather(dst, distinct).astype(held) + sums).astype(dst.dtype))
 
 
 @jax.jit
@@ -113,19 +122,28 @@ def _put(dst: Array, ids: Array, rows: Array) -> Array:
     return dst.at[_dropping(ids, dst.shape[0])].set(rows, mode="drop")
 
 
+@partial(jax.jit, static_argnames=("size", "length"))
+def _static_unique(ids: Array, size: int, length: int) -> tuple[Array, Array]:
+    """Distinct ids and inverse in a static length; `ids` hold nothing above `size`, which sorts last."""
+    if ids.shape[0] == 0 or length == 0:
+        return jnp.full((length,), size, ids.dtype), jnp.full(ids.shape, length, ids.dtype)
+    distinct, inverse = jnp.unique(ids, return_inverse=True, size=length, fill_value=size)
+    inverse = inverse.reshape(ids.shape).astype(ids.dtype)
+    return distinct, jnp.where((ids >= size) | (inverse >= length), length, inverse)
+
+
 @partial(jax.jit, static_argnames=("op", "include_self", "identity", "held"))
-def _scatter_reduce(
-    op: ReduceOp, dst: Array, ids: Array, rows: Array, include_self: bool, identity: Any, held: DType
-) -> Array:
+def _scatter_reduce(op: ReduceOp, dst: Array, ids: Array, rows: Array, include_self: bool, identity: Any, held: DType) -> Array:
     ids = _dropping(ids, dst.shape[0])
     base, rows = dst.astype(held), rows.astype(held)
-    named = jnp.zeros(dst.shape[:1], jnp.int32).at[ids].add(1, mode="drop")
-    count = named.reshape(-1, *(1,) * (dst.ndim - 1))
+    count = jnp.zeros(dst.shape[:1], jnp.int32).at[ids].add(1, mode="drop").reshape(-1, *(1,) * (dst.ndim - 1))
     start = base if include_self else jnp.where(count > 0, jnp.asarray(identity, held), base)
-    folds = {"add": "add", "mean": "add", "mul": "multiply", "min": "min", "max": "max"}
-    fold = {**folds, "add": "max", "mul": "min"}[op] if dst.dtype == jnp.bool_ else folds[op]
-    result = getattr(start.at[ids], fold)(rows, mode="drop")
+    result = _update(op, start, ids, rows)
     if op == "mean":
-        many = (count + include_self).astype(held)
-        result = jnp.where(count > 0, result / jnp.where(count > 0, many, 1), base)
+        result = jnp.where(count > 0, result / jnp.maximum(count + include_self, 1).astype(held), base)
     return result.astype(dst.dtype)
+
+
+def _update(op: ReduceOp, dst: Array, ids: Array, rows: Array) -> Array:
+    method = (_UPDATE_BOOL if dst.dtype == jnp.bool else _UPDATE)[op]
+    return getattr(dst.at[ids], method)(rows, mode="drop")

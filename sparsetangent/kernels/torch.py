@@ -1,7 +1,7 @@
 """Kernels for torch tensors.
 
 Plain CPU tensors share memory with the NumPy kernels, which is 2 to 5 times faster than torch's own indexed sums. Tensors that
-autograd, a function transform or a compiler watches, and those on a device, take torch's functional operations.
+autograd, a function transform or a compiler watches, and those on a device, take torch's operations, all of them differentiable.
 """
 
 from __future__ import annotations
@@ -11,26 +11,30 @@ from typing import Any
 
 import array_api_compat.torch
 import torch
+from torch.autograd import forward_ad
+from torch.autograd.graph import increment_version
 
 from .base import Array, DType, ReduceOp
-from .generic import GenericKernels
+from .generic import _COMBINE, GenericKernels
 from .numpy import NumpyKernels
 
 __all__ = ["TorchKernels"]
 
-_REDUCE: dict[ReduceOp, str] = {"add": "sum", "mean": "mean", "mul": "prod", "min": "amin", "max": "amax"}
-# torch has these dtypes, and hardly an operation on them outside NumPy's memory.
-_UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
-
-_UNKNOWN_TO_NUMPY = (torch.bfloat16, torch.complex32)
-_HELD_IN = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.complex32: torch.complex64}
+_HELD = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.complex32: torch.complex64}
+# NumPy has no such dtypes, but the same bits as integers can be moved.
+_BITS = {torch.bfloat16: torch.int16, torch.complex32: torch.int32}
+# torch has these dtypes but does not add them; as signed ones they wrap to the same bits.
+_SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
+_TORCH_REDUCE: dict[ReduceOp, str] = {"mul": "prod", "min": "amin", "max": "amax"}
 
 _is_wrapped: Callable[[Any], bool] = getattr(torch._C._functorch, "is_functorch_wrapped_tensor", lambda x: False)
 _is_batched: Callable[[Any], bool] = getattr(torch._C._functorch, "is_batchedtensor", lambda x: False)
+_unwrap: Callable[[Any], Any] = getattr(torch._C._functorch, "get_unwrapped", lambda x: x)
+_dispatch_modes: Callable[[], int] = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)
 
 
 class TorchKernels(GenericKernels):
-    """NumPy's kernels on shared memory, or torch's functional ones."""
+    """NumPy's kernels on shared memory, or torch's differentiable operations."""
 
     mutable = True
 
@@ -41,7 +45,11 @@ class TorchKernels(GenericKernels):
     def concrete(self, x: Array) -> bool:
         if torch.compiler.is_compiling():
             return False
-        return not (type(x).__name__ == "FakeTensor" or x.is_meta or _is_batched(x) or _holds_batched(x))
+        while _is_wrapped(x):
+            if _is_batched(x):  # other values in each example of a vmap
+                return False
+            x = _unwrap(x)
+        return _has_values(x)
 
     def synchronous(self, x: Array) -> bool:
         return bool(x.device.type == "cpu")
@@ -50,130 +58,192 @@ class TorchKernels(GenericKernels):
         return torch.int64
 
     def accumulator(self, dtype: DType) -> DType:
-        return _HELD_IN.get(dtype, dtype)
+        return _HELD.get(dtype, dtype)
 
     def bounds(self, ids: Array) -> tuple[int, int]:
         least, greatest = torch.aminmax(ids)
         return int(least), int(greatest)
 
+    # Reads
+
     def gather(self, src: Array, ids: Array) -> Array:
-        if self._shared(src, ids):
-            return _tensor(self._numpy.gather(_array(src), _array(ids)), src)
-        size = src.shape[0]
-        ids, inside = self._checked(ids, size)
+        if _is_plain(src, ids):
+            return torch.from_numpy(self._numpy.gather(_bits(src), _numpy(ids))).view(src.dtype)
+        ids, inside = self._checked(ids, src.shape[0])
         if inside is None:
             return torch.index_select(src, 0, ids)
-        if size == 0:
+        if src.shape[0] == 0:
             return src.new_zeros((ids.shape[0], *src.shape[1:]))
-        return self._where_rows(inside, torch.index_select(src, 0, self._clipped(ids, inside)), None)
+        return self._where_rows(inside, torch.index_select(src, 0, self._clipped(ids, inside)))
+
+    # Sums
 
     def densify(self, ids: Array, rows: Array, size: int) -> Array:
-        if self._shared(rows, ids):
-            return _tensor(self._numpy.densify(_array(ids), _array(rows), size), rows)
-        return self._with_trash(ids, rows, size, lambda dst, i, r: dst.index_add(0, i, r))
-
-    def _with_trash(self, ids: Array, rows: Array, size: int, fold: Callable[[Array, Array, Array], Array]) -> Array:
-        """A fold into zeros with one place more, where padding goes: static shapes, and nothing to branch on."""
-        held = torch.int32 if rows.dtype == torch.bool else self.accumulator(rows.dtype)
-        _, inside = self._checked(ids, size)
+        held = rows.to(self.accumulator(rows.dtype))
+        if _is_plain(held, ids):
+            return torch.from_numpy(self._numpy.densify(_numpy(ids), _numpy(held), size)).to(rows.dtype)
+        ids, inside = self._checked(ids, size)
         if inside is not None:
+            # One row more, for padding: nothing to branch on.
             ids = torch.where(inside, ids, size)
-        dst = torch.zeros((size + 1, *rows.shape[1:]), dtype=held, device=rows.device)
-        result = fold(dst, ids, rows.to(held))[:size]
-        return result != 0 if rows.dtype == torch.bool else result.to(rows.dtype)
+        if held.dtype == torch.bool:
+            return _summed(ids, held.to(torch.int32), size + 1)[:size] != 0
+        signed = held.view(_SIGNED.get(held.dtype, held.dtype))
+        return _summed(ids, signed, size + 1)[:size].view(held.dtype).to(rows.dtype)
 
     def scatter_add(self, dst: Array, ids: Array, rows: Array, alpha: complex = 1) -> Array:
-        if self._shared(dst, ids) and self._shared(rows, ids):
-            self._numpy.scatter_add(_array(dst), _array(ids), _array(rows), alpha)
-            torch.autograd.graph.increment_version(dst)
-            return dst
+        held = self.accumulator(dst.dtype)
+        if held == dst.dtype and _is_plain(dst, ids, rows):
+            self._numpy.scatter_add(_numpy(dst), _numpy(ids), _numpy(rows), alpha)
+            return _written(dst)
+        rows = self._scaled(rows.to(held), alpha)
+        if held != dst.dtype or dst.dtype == torch.bool or dst.dtype in _SIGNED:
+            return self._merge_into(dst, ids, rows)
         ids, inside = self._checked(ids, dst.shape[0])
-        if alpha != 1:
-            rows = rows * alpha
         if inside is not None:
-            rows, ids = self._where_rows(inside, rows, None), self._clipped(ids, inside)
             if dst.shape[0] == 0:
                 return dst
-        held = self.accumulator(dst.dtype)
-        if held != dst.dtype or dst.dtype == torch.bool:
-            distinct, merged = self.coalesce(ids, rows, dst.shape[0])
-            old = self.gather(dst, distinct)
-            new = old | merged if dst.dtype == torch.bool else (old.to(held) + merged.to(held)).to(dst.dtype)
-            return self.put(dst, distinct, new)
-        if _is_wrapped(rows) or _is_wrapped(ids) or _is_wrapped(dst):
-            return dst.index_add(0, ids, rows)
-        return dst.index_add_(0, ids, rows)
+            ids, rows = self._clipped(ids, inside), self._where_rows(inside, rows)
+        return _add_at(dst, ids, _apart(rows, dst), in_place=not _is_transformed(dst, ids, rows))
+
+    def _merge_into(self, dst: Array, ids: Array, rows: Array) -> Array:
+        """Sum the rows of each id, then add it to what `dst` holds: one rounding of half types, and no ``+=`` needed."""
+        distinct, sums = self.coalesce(ids, rows, dst.shape[0])
+        old = self.gather(dst, distinct)
+        if dst.dtype in _SIGNED:
+            return self.put(dst, distinct, (old.view(_SIGNED[dst.dtype]) + sums.view(_SIGNED[dst.dtype])).view(dst.dtype))
+        return self.put(dst, distinct, old | sums if dst.dtype == torch.bool else (old.to(sums.dtype) + sums).to(dst.dtype))
+
+    # Placing
 
     def put(self, dst: Array, unique_ids: Array, rows: Array) -> Array:
-        if self._shared(dst, unique_ids) and self._shared(rows, unique_ids):
-            self._numpy.put(_array(dst), _array(unique_ids), _array(rows))
-            torch.autograd.graph.increment_version(dst)
-            return dst
-        size = dst.shape[0]
-        ids, inside = self._checked(unique_ids, size)
-        if inside is None:
-            return dst.index_copy_(0, ids.long(), rows)
-        grown = torch.cat([dst, dst.new_zeros((1, *dst.shape[1:]))])
-        return dst.copy_(grown.index_copy(0, torch.where(inside, ids, size).long(), rows)[:size])
+        if _is_plain(dst, unique_ids, rows):
+            self._numpy.put(_bits(dst), _numpy(unique_ids), _bits(rows))
+            return _written(dst)
+        ids, inside = self._checked(unique_ids, dst.shape[0])
+        if inside is not None:
+            if dst.shape[0] == 0:
+                return dst
+            ids, rows = self._redirected(dst, ids, inside, rows)
+        if _is_transformed(dst, ids, rows):
+            return dst.index_copy(0, ids.long(), rows)
+        return dst.index_copy_(0, ids.long(), _apart(rows, dst))
 
     def unique_inverse(self, ids: Array, size: int, length: int | None = None) -> tuple[Array, Array]:
-        if self._shared(ids, ids):
-            distinct, inverse = self._numpy.unique_inverse(_array(ids), size, length)
-            return _tensor(distinct, ids), _tensor(inverse, ids)
-        if self.concrete(ids):
-            if self.synchronous(ids):
-                self._checked(ids, size)
-            ids = torch.where((ids < 0) | (ids >= size), size, ids)
-            distinct, inverse = torch.unique(ids, return_inverse=True, sorted=True)
-            if distinct.shape[0] and int(distinct[-1]) == size:
-                distinct = distinct[:-1]
-            return self._sized(distinct, inverse.to(ids.dtype), size, length)
+        if _is_plain(ids):
+            distinct, inverse = self._numpy.unique_inverse(_numpy(ids), size, length)
+            return torch.from_numpy(distinct), torch.from_numpy(inverse)
         return super().unique_inverse(ids, size, length)
 
+    def _static_unique(self, ids: Array, size: int, length: int) -> tuple[Array, Array]:
+        # The generic one searches, for which vmap has no rule.
+        n = ids.shape[0]
+        ascending, order = torch.sort(ids, stable=True)
+        new = torch.ones_like(order)
+        new[1:] = (ascending[1:] != ascending[:-1]).to(new.dtype)
+        rank = torch.cumsum(new, 0) - 1
+        place = torch.where((ascending < size) & (rank < length), rank, length)
+        distinct = torch.full((length + 1,), size, dtype=ids.dtype, device=ids.device).scatter(0, place, ascending)
+        return distinct[:length], torch.zeros((n,), dtype=place.dtype, device=ids.device).scatter(0, order, place)
+
+    # Folds
+
     def scatter_reduce(self, op: ReduceOp, dst: Array, ids: Array, rows: Array, include_self: bool = True) -> Array:
-        if self._shared(dst, ids) and self._shared(rows, ids):
-            self._numpy.scatter_reduce(op, _array(dst), _array(ids), _array(rows), include_self)
-            torch.autograd.graph.increment_version(dst)
-            return dst
-        if dst.is_complex() or dst.dtype == torch.bool or dst.dtype in _UNSIGNED:
-            return super().scatter_reduce(op, dst, ids, rows, include_self)
-        size = dst.shape[0]
-        _, inside = self._checked(ids, size)
-        held = self.accumulator(dst.dtype)
-        grown = torch.cat([dst, dst.new_zeros((1, *dst.shape[1:]))]).to(held)
-        ids = ids if inside is None else torch.where(inside, ids, size)
-        index = ids.long().reshape(-1, *(1,) * (rows.ndim - 1)).expand(rows.shape)
-        folded = grown.scatter_reduce(0, index, rows.to(held), _REDUCE[op], include_self=include_self)
-        return folded[:size].to(dst.dtype)
+        self._check_op(op, dst.dtype)
+        if op == "add" and include_self:
+            return self.scatter_add(dst, ids, rows)
+        if dst.dtype not in _BITS and _is_plain(dst, ids, rows):
+            self._numpy.scatter_reduce(op, _numpy(dst), _numpy(ids), _numpy(rows), include_self)
+            return _written(dst)
+        distinct, inverse = self.unique_inverse(ids, dst.shape[0])
+        folded = self._folded(op, inverse, rows.to(self.accumulator(dst.dtype)), distinct.shape[0])
+        if include_self:
+            folded = getattr(torch, _COMBINE[op])(self.gather(dst, distinct).to(folded.dtype), folded)
+        if op == "mean":
+            many = self.densify(inverse, torch.ones_like(inverse), distinct.shape[0]) + int(include_self)
+            folded = folded / many.clamp(min=1).reshape(-1, *(1,) * (rows.ndim - 1))
+        return self.put(dst, distinct, folded.to(dst.dtype))
 
-    def _shared(self, x: Array, ids: Array) -> bool:
-        """Whether both tensors are plain memory on the CPU that NumPy can use: no autograd, transform or compiler looks on."""
-        return (
-            not torch.compiler.is_compiling()
-            and x.device.type == "cpu"
-            and type(x) in (torch.Tensor, torch.nn.Parameter)
-            and x.dtype not in _UNKNOWN_TO_NUMPY
-            and not (x.requires_grad and torch.is_grad_enabled())
-            and not _is_wrapped(x)
-            and not _is_wrapped(ids)
-            and not x.is_conj()
-            and not x.is_neg()
-        )
+    def _folded(self, op: ReduceOp, inverse: Array, rows: Array, groups: int) -> Array:
+        """Each group's fold; padding goes to one group more."""
+        if op in ("add", "mean"):
+            return self.densify(inverse, rows, groups)
+        held = rows.to(torch.int32) if rows.dtype == torch.bool else rows
+        start = held.new_zeros((groups + 1, *rows.shape[1:]))
+        index = inverse.long().reshape(-1, *(1,) * (rows.ndim - 1)).expand(rows.shape)
+        folded = start.scatter_reduce(0, index, held, _TORCH_REDUCE[op], include_self=False)
+        return folded[:groups].to(rows.dtype)
+
+    # Checks
+
+    def _checked(self, ids: Array, size: int) -> tuple[Array, Array | None]:
+        if not torch.compiler.is_compiling() and _is_wrapped(ids):
+            # A function transform hides the values, but they are there to be checked.
+            real = ids
+            while _is_wrapped(real):
+                real = _unwrap(real)
+            if _has_values(real):
+                _, inside = super()._checked(real.reshape(-1), size)
+                ids = self._widened(ids)
+                return ids, None if inside is None else (ids >= 0) & (ids < size)
+        return super()._checked(ids, size)
+
+    def _stopped(self, x: Array) -> Array:
+        return x.detach()
 
 
-def _holds_batched(x: Array) -> bool:
-    """Whether a batched tensor hides below other transforms (`vmap` inside `grad`)."""
-    unwrap = torch._C._functorch.get_unwrapped
-    while _is_wrapped(x):
-        if _is_batched(x):
-            return True
-        x = unwrap(x)
-    return False
+def _has_values(x: Array) -> bool:
+    return not (x.is_meta or type(x).__name__ == "FakeTensor")
 
 
-def _array(x: Array) -> Any:
+def _is_plain(*tensors: Array) -> bool:
+    """Whether these are plain memory on the CPU that nobody watches: no autograd, function transform, tracer or compiler."""
+    if torch.compiler.is_compiling() or _dispatch_modes() or torch.jit.is_tracing():
+        return False
+    if getattr(forward_ad, "_current_level", -1) >= 0:
+        return False
+    taped = torch.is_grad_enabled()
+    for x in tensors:
+        if type(x) not in (torch.Tensor, torch.nn.Parameter) or x.device.type != "cpu" or (taped and x.requires_grad):
+            return False
+        if _is_wrapped(x) or x.is_conj() or x.is_neg() or x.layout != torch.strided:
+            return False
+    return True
+
+
+def _is_transformed(*tensors: Array) -> bool:
+    """Whether a function transform holds one of these: then the others must not be written, which it could not undo."""
+    return not torch.compiler.is_compiling() and any(_is_wrapped(x) for x in tensors)
+
+
+def _numpy(x: Array) -> Any:
     return x.detach().numpy()
 
 
-def _tensor(x: Any, like: Array) -> Array:
-    return torch.from_numpy(x)
+def _bits(x: Array) -> Any:
+    return x.detach().view(_BITS.get(x.dtype, x.dtype)).numpy()
+
+
+def _written(dst: Array) -> Array:
+    """`dst` after a write that torch has not seen, so that autograd notices if it has saved it."""
+    if not dst.is_inference():
+        increment_version(dst)
+    return dst
+
+
+def _apart(rows: Array, dst: Array) -> Array:
+    """`rows`, copied if they lie in the memory of `dst`; torch refuses these."""
+    if torch.compiler.is_compiling() or _is_transformed(rows, dst) or not (_has_values(rows) and _has_values(dst)):
+        return rows
+    return rows.clone() if rows.untyped_storage().data_ptr() == dst.untyped_storage().data_ptr() else rows
+
+
+def _summed(ids: Array, rows: Array, size: int) -> Array:
+    return _add_at(rows.new_zeros((size, *rows.shape[1:])), ids, rows, in_place=False)
+
+
+def _add_at(dst: Array, ids: Array, rows: Array, *, in_place: bool) -> Array:
+    """``dst[ids] += rows``. On CUDA `index_add` is atomic, in any order; an accumulating `index_put` sorts, and repeats bit for bit."""
+    if dst.device.type == "cuda":
+        return dst.index_put_((ids,), rows, accumulate=True) if in_place else dst.index_put((ids,), rows, accumulate=True)
+    return dst.index_add_(0, ids, rows) if in_place else dst.index_add(0, ids, rows)
