@@ -62,7 +62,7 @@ def add_n(items: Iterable[Tangent | Array | None]) -> Any:
     backend = frames[0].backend
     dtype = frames[0].values.dtype
     for f in frames[1:]:
-        dtype = result_dtype("add", backend, dtype, f.values.dtype)
+        dtype = result_dtype("add", f, dtype, f.values.dtype)
     compact = [promote(f, dtype) for x, f in zip(given, frames, strict=True) if isinstance(x, Tangent)]
     dense = [promote(f, dtype) for x, f in zip(given, frames, strict=True) if not isinstance(x, Tangent)]
     if not dense:

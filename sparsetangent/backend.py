@@ -41,14 +41,9 @@ def _kernels_from(module: str, cls: str) -> Load:
     return load
 
 
-def _is_plain_numpy(x: Any) -> bool:
-    # A mask or matrix semantics would be lost silently, so these subclasses are no arrays here.
-    return array_api_compat.is_numpy_array(x) and not isinstance(x, (np.ma.MaskedArray, np.matrix))
-
-
 # Tried from the last to the first, so that what is registered later wins.
 _PLUGINS: list[tuple[Match, Load]] = [
-    (_is_plain_numpy, _kernels_from("numpy", "NumpyKernels")),
+    (array_api_compat.is_numpy_array, _kernels_from("numpy", "NumpyKernels")),
     (array_api_compat.is_torch_array, _kernels_from("torch", "TorchKernels")),
     (array_api_compat.is_jax_array, _kernels_from("jax", "JaxKernels")),
     (array_api_compat.is_cupy_array, _kernels_from("cupy", "CupyKernels")),
@@ -138,6 +133,8 @@ def known_backends() -> tuple[Backend, ...]:
 
 
 def _find(x: Any) -> Backend:
+    if isinstance(x, (np.ma.MaskedArray, np.matrix)):
+        raise TypeError(f"not a plain array: {type(x).__name__} (its mask or matrix semantics would be lost silently)")
     _read_entry_points()
     for match, load in reversed(_PLUGINS):
         if match(x):

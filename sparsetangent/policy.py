@@ -65,9 +65,7 @@ class densify_policy:
     def __enter__(self) -> densify_policy:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         _POLICY.reset(self._token)
 
 

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-__all__ = ["Array", "Dispatched", "Scalar", "Structure", "ZERO_TABLE", "apply", "implements", "names", "resolve"]
+__all__ = ["ZERO_TABLE", "Array", "Dispatched", "Scalar", "Structure", "apply", "implements", "names", "resolve"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -61,7 +61,20 @@ ZERO_TABLE: dict[str, Structure] = {
         _Z,
     ),
     **dict.fromkeys(
-        ("acos", "acosh", "bitwise_invert", "cos", "cosh", "exp", "isfinite", "log", "log10", "log2", "logical_not", "reciprocal"),
+        (
+            "acos",
+            "acosh",
+            "bitwise_invert",
+            "cos",
+            "cosh",
+            "exp",
+            "isfinite",
+            "log",
+            "log10",
+            "log2",
+            "logical_not",
+            "reciprocal",
+        ),
         _D,
     ),
     "add": Structure.UNION,

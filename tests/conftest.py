@@ -32,9 +32,7 @@ class Library:
         return self.backend_name
 
 
-@pytest.fixture(params=BACKENDS)
-def xp(request: pytest.FixtureRequest) -> Iterator[Library]:
-    name = request.param
+def _library(name: str) -> Iterator[Library]:
     module = pytest.importorskip(MODULES[name], reason=f"{name} is not installed")
     if not name.startswith("jax"):
         yield Library(name, module)
@@ -45,3 +43,15 @@ def xp(request: pytest.FixtureRequest) -> Iterator[Library]:
     jax.config.update("jax_enable_x64", name == "jax")
     yield Library(name, module)
     jax.config.update("jax_enable_x64", before)
+
+
+@pytest.fixture(params=BACKENDS)
+def xp(request: pytest.FixtureRequest) -> Iterator[Library]:
+    """Every backend."""
+    yield from _library(request.param)
+
+
+@pytest.fixture(params=[b for b in BACKENDS if b != "jax32"])
+def xp64(request: pytest.FixtureRequest) -> Iterator[Library]:
+    """Every backend that indexes with 64 bits."""
+    yield from _library(request.param)

@@ -2,4 +2,15 @@
 
 from . import binary, comparisons, contractions, dense, elementwise, indexing, products, reductions, shapes, sums
 
-__all__ = ["binary", "comparisons", "contractions", "dense", "elementwise", "indexing", "products", "reductions", "shapes", "sums"]
+__all__ = [
+    "binary",
+    "comparisons",
+    "contractions",
+    "dense",
+    "elementwise",
+    "indexing",
+    "products",
+    "reductions",
+    "shapes",
+    "sums",
+]

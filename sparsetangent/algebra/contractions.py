@@ -77,9 +77,7 @@ def _meet(a: Frame, b: Frame, a_labels: Labels, b_labels: Labels) -> _Met:
     a, b = coalesce(a), coalesce(b)
     a_ids, b_ids = _coords(a, a_labels), _coords(b, b_labels)
     shared = tuple(label for label in a_ids if label in b_ids)
-    pairs = match_coordinates(
-        a, b, [a_labels.index(label) for label in shared], [b_labels.index(label) for label in shared]
-    )
+    pairs = match_coordinates(a, b, [a_labels.index(label) for label in shared], [b_labels.index(label) for label in shared])
     take = a.backend.xp.take
     coords = {label: take(ids, pairs.right, axis=0) for label, ids in b_ids.items()}
     coords |= {label: take(ids, pairs.left, axis=0) for label, ids in a_ids.items()}
@@ -178,6 +176,10 @@ def _arranged(side: _Side, groups: tuple[Labels, Labels, Labels], xp: Any) -> An
 @implements("matmul", Array, Tangent)
 def matmul(a: Any, b: Any, /) -> Any:
     """The matrix product over the last axis of `a` and the last but one of `b`, batched over the axes before; zeros are strong."""
+    return settle(None, _matmul_frame(a, b))
+
+
+def _matmul_frame(a: Any, b: Any) -> Frame:
     left, right = operand_frames(a, b)
     if not left.shape or not right.shape:
         raise ValueError(f"matmul needs at least one axis on either side, not shapes {left.shape} and {right.shape}")
@@ -191,8 +193,7 @@ def matmul(a: Any, b: Any, /) -> Any:
     b_tail = (summed, column)[: len(right.shape)]
     a_batch, b_batch, out_batch = _batch_labels(left.shape[:-2], right.shape[:-2], batch)
     out = (*out_batch, *((row,) if len(left.shape) > 1 else ()), *((column,) if len(right.shape) > 1 else ()))
-    result = contract(left, right, (*a_batch, *a_tail), (*b_batch, *b_tail), out)
-    return settle(a if isinstance(a, Tangent) else b, result)
+    return contract(left, right, (*a_batch, *a_tail), (*b_batch, *b_tail), out)
 
 
 def _batch_labels(a: tuple[int, ...], b: tuple[int, ...], free: range) -> tuple[Labels, Labels, Labels]:
@@ -226,5 +227,5 @@ def one_hot_matmul(a: OneHot, b: AnyArray, /) -> Any:
 @implements("matmul", Array, Zero)
 def zero_matmul(a: Any, b: Any, /) -> Any:
     """Zero absorbs."""
-    result = matmul(a, b)
-    return result if not result.shape else Zero(result.shape, like=result)
+    frame = _matmul_frame(a, b)
+    return Zero(frame.shape, like=frame.values) if frame.shape else settle(None, frame)

@@ -168,9 +168,7 @@ def _refuse_unwritable(target: Array, name: str) -> None:
             raise ValueError(f"{name} is read-only")
         if any(step == 0 and n > 1 for step, n in zip(target.strides, target.shape, strict=True)):
             raise ValueError(f"{name} overlaps itself: an axis has stride 0")
-    elif hasattr(target, "stride") and any(
-        step == 0 and n > 1 for step, n in zip(target.stride(), target.shape, strict=True)
-    ):
+    elif hasattr(target, "stride") and any(step == 0 and n > 1 for step, n in zip(target.stride(), target.shape, strict=True)):
         raise ValueError(f"{name} overlaps itself: an axis has stride 0")
 
 

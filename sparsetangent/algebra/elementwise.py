@@ -15,7 +15,6 @@ from ..types import Fill, Tangent, Zero
 from .dense import implicit
 from .frames import distinct, promote
 from .wrap import like
-from .zeros import result_dtype
 
 __all__ = ["astype", "to_device", "unary"]
 

@@ -58,7 +58,9 @@ def _fold_dense(frame: Frame, axes: tuple[int, ...], fold: Reduction) -> Frame:
     if full:
         function = {"max": xp.max, "min": xp.min, "mul": xp.prod, "add": xp.sum}[fold.op]
         values = _fold_values(function, values, full, frame.backend)
-    repeated = prod(frame.shape[a] for a in axes if values.shape[1 + dense.index(a)] != frame.shape[a] and 1 + dense.index(a) not in full)
+    repeated = prod(
+        frame.shape[a] for a in axes if values.shape[1 + dense.index(a)] != frame.shape[a] and 1 + dense.index(a) not in full
+    )
     if repeated != 1:
         values = fold.repeat(values, repeated)
     return frame._replace(values=values, shape=tuple(1 if a in axes else n for a, n in enumerate(frame.shape)))
@@ -74,7 +76,9 @@ def _fold_values(function: Callable[..., Array], values: Array, axes: tuple[int,
         held = backend.kernels.accumulator(dtype)
         values = xp.astype(values, held, copy=False)
         if function is xp.sum or len(axes) == 1:
-            return xp.astype(function(values, axis=axes if len(axes) > 1 else axes[0], dtype=held, keepdims=True), dtype, copy=False)
+            return xp.astype(
+                function(values, axis=axes if len(axes) > 1 else axes[0], dtype=held, keepdims=True), dtype, copy=False
+            )
         for a in axes:
             values = function(values, axis=a, dtype=held, keepdims=True)
         return xp.astype(values, dtype, copy=False)
@@ -178,7 +182,11 @@ def sum_frame(frame: Frame, axes: tuple[int, ...], keepdims: bool) -> Frame:
         values = _fold_values(xp.sum, values, full, frame.backend)
     if repeated != 1:
         # Times the count, in its own dtype: integers wrap as repeated addition does.
-        count = repeated if facts(frame.backend, values.dtype).kind in ("real", "complex") else _wrapped(repeated, values, frame.backend)
+        count = (
+            repeated
+            if facts(frame.backend, values.dtype).kind in ("real", "complex")
+            else _wrapped(repeated, values, frame.backend)
+        )
         values = values * count if values.dtype != xp.bool else (values if repeated else xp.zeros_like(values))
     shape = tuple(1 if a in axes else n for a, n in enumerate(frame.shape))
     stored = tuple(a for a in frame.axes if a in axes)

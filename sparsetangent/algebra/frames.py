@@ -199,9 +199,7 @@ def keep(frame: Frame, mask: Array) -> Frame:
     xp = frame.backend.xp
     if frame.backend.kernels.concrete(mask):
         return take_entries(frame, xp.nonzero(mask)[0])
-    ids = tuple(
-        xp.where(mask, i, xp.asarray(n, dtype=i.dtype)) for i, n in zip(frame.ids, frame.stored_sizes, strict=True)
-    )
+    ids = tuple(xp.where(mask, i, xp.asarray(n, dtype=i.dtype)) for i, n in zip(frame.ids, frame.stored_sizes, strict=True))
     values = mask_rows(frame.values, mask)
     return frame._replace(ids=ids, values=values, ordered=False, padded=True)
 

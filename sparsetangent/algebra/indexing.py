@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
 from ..backend import device_of
@@ -61,9 +60,7 @@ def _slice(frame: Frame, axis: int, positions: range) -> Frame:
     if abs(step) != 1:
         inside = inside & (new % abs(step) == 0)
         new = new // abs(step)
-    moved = frame._replace(
-        ids=(*frame.ids[:i], new, *frame.ids[i + 1 :]), shape=shape, ordered=frame.ordered and step > 0
-    )
+    moved = frame._replace(ids=(*frame.ids[:i], new, *frame.ids[i + 1 :]), shape=shape, ordered=frame.ordered and step > 0)
     return keep(moved, inside)
 
 
@@ -124,9 +121,7 @@ def _read_dense(
     return frame._replace(axes=axes, values=values, shape=shape)
 
 
-def _read_stored(
-    frame: Frame, ids: dict[int, Array], key: Key, left: tuple[int, ...], shape: tuple[int, ...]
-) -> Frame:
+def _read_stored(frame: Frame, ids: dict[int, Array], key: Key, left: tuple[int, ...], shape: tuple[int, ...]) -> Frame:
     """Match the coordinates asked for with those stored; the axes of the result that the arrays bring are stored."""
     xp = frame.backend.xp
     frame = coalesce(frame)
@@ -169,9 +164,7 @@ def retain(x: Tangent, ids: Any) -> Tangent:
         raise ValueError(f"retain needs exactly one stored axis, not {frame.axes}")
     xp, kernels, axis = frame.backend.xp, frame.backend.kernels, frame.axes[0]
     wanted = check_ids(as_index_array(ids, frame.values, name="ids"), frame.shape[axis], axis, name="ids").ids
-    (asked, stored), bound, _ = make_keys(
-        [(xp.reshape(wanted, (-1,)),), frame.ids], (frame.shape[axis],), padded=True
-    )
+    (asked, stored), bound, _ = make_keys([(xp.reshape(wanted, (-1,)),), frame.ids], (frame.shape[axis],), padded=True)
     if asked.shape[0] == 0:
         return like(x, keep(frame, xp.zeros((frame.n,), dtype=xp.bool, device=device_of(frame.values))))
     distinct, _ = kernels.unique_inverse(asked, bound)

@@ -97,9 +97,7 @@ def product(a: Frame, b: Frame, operation: Callable[[Array, Array], Array]) -> F
     axes = tuple(sorted({*a.axes, *b.axes}))
     ids = {axis: backend_of(x).xp.take(x, pairs.left, axis=0) for axis, x in zip(a.axes, a.ids, strict=True)}
     ids |= {
-        axis: backend_of(x).xp.take(x, pairs.right, axis=0)
-        for axis, x in zip(b.axes, b.ids, strict=True)
-        if axis not in ids
+        axis: backend_of(x).xp.take(x, pairs.right, axis=0) for axis, x in zip(b.axes, b.ids, strict=True) if axis not in ids
     }
     left = read(a, {axis: ids[axis] for axis in axes if axis not in a.axes}, pairs.left)
     right = read(b, {axis: ids[axis] for axis in axes if axis not in b.axes}, pairs.right)
@@ -219,7 +217,5 @@ def _finish(like: Frame, axes: tuple[int, ...], ids: tuple[Array, ...], values: 
     if valid is None:
         return frame
     xp = like.backend.xp
-    ids = tuple(
-        xp.where(valid, i, xp.asarray(n, dtype=i.dtype)) for i, n in zip(ids, frame.stored_sizes, strict=True)
-    )
+    ids = tuple(xp.where(valid, i, xp.asarray(n, dtype=i.dtype)) for i, n in zip(ids, frame.stored_sizes, strict=True))
     return frame._replace(ids=ids, values=mask_rows(values, valid), padded=True)

@@ -113,4 +113,3 @@ def _is_padding(group: tuple[Array, ...], sizes: tuple[int, ...]) -> Array:
     for ids, size in zip(group[1:], sizes[1:], strict=True):
         outside = outside | (ids < 0) | (ids >= size)
     return outside
-

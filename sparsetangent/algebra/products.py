@@ -63,7 +63,7 @@ def _scaled(name: str, t: Tangent, number: complex) -> Tangent:
     function = function_of(name, frame.backend.xp, frame.values, number)
     if facts(frame.backend, frame.values.dtype).kind not in ("real", "complex"):
         # Integers and bools may be cast by the product, and a cast of summands need not be the cast of their sum.
-        dtype = result_dtype(name, frame.backend, frame.values.dtype, type(number)(1))
+        dtype = result_dtype(name, frame, frame.values.dtype, type(number)(1))
         frame = frame if dtype == frame.values.dtype else distinct(frame)
     if number != number or abs(number) == inf or (name == "divide" and number == 0):
         frame = distinct(frame)  # inf - inf of two summands is nan where their sum has a product

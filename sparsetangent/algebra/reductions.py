@@ -24,10 +24,15 @@ __all__ = ["count_nonzero", "mean", "sum_", "vector_norm"]
 Axis = int | tuple[int, ...] | None
 
 
+def _dense_dtype(name: str, frame: Frame) -> DType:
+    """The dtype that the library's reduction gives for the dense array; raises where it raises."""
+    backend = frame.backend
+    # The widest index dtype stands in the key for JAX's switch of 64-bit types, which changes the answer.
+    return _asked_dtype(name, backend, frame.values.dtype, backend.kernels.index_dtype(frame.values))
+
 
 @lru_cache(maxsize=1024)
-def _dense_dtype(backend: Backend, name: str, dtype: DType) -> DType:
-    """The dtype that a reduction of the library gives; raises where it raises."""
+def _asked_dtype(name: str, backend: Backend, dtype: DType, widest: DType) -> DType:
     return getattr(backend.xp, name)(backend.xp.zeros((1,), dtype=dtype), axis=0).dtype
 
 
@@ -35,7 +40,7 @@ def _accumulates_in(x: Tangent, name: str, dtype: DType | None) -> DType:
     """The result dtype of ``sum`` or ``prod``: the caller's, or the one that the library upcasts to."""
     backend = x._frame().backend
     if dtype is None:
-        return _dense_dtype(backend, name, x.dtype)
+        return _dense_dtype(name, x._frame())
     dtype = as_dtype(backend, dtype)
     if facts(backend, x.dtype).kind in ("real", "complex") and facts(backend, dtype).kind not in ("real", "complex"):
         raise TypeError(f"a {x.dtype} tangent is not accumulated in {dtype}: cast first or after, the two differ")
@@ -55,7 +60,7 @@ def mean(x: Tangent, /, *, axis: Axis = None, keepdims: bool = False) -> Any:
     """The mean over axes; nan over an empty one, as for arrays."""
     axes = as_axes(axis, x.ndim)
     frame, backend = x._frame(), x._frame().backend
-    dtype = _dense_dtype(backend, "mean", x.dtype)
+    dtype = _dense_dtype("mean", frame)
     held = backend.kernels.accumulator(dtype)
     count = prod(x.shape[a] for a in axes)
     if count == 0:
@@ -85,7 +90,7 @@ def _folding(name: str, fold: Reduction, *, prepare: Callable[[Frame], Frame] | 
         if prod(x.shape[a] for a in axes) == 0:
             return _of_empty(x, name, axes, keepdims, **kwargs)
         frame = x._frame()
-        _dense_dtype(frame.backend, name, x.dtype)
+        _dense_dtype(name, frame)
         if name == "prod":
             frame = promote(frame, _accumulates_in(x, "prod", kwargs.get("dtype")))
         frame = distinct(frame)
@@ -112,9 +117,9 @@ _folding("all", MIN, prepare=_as_bool)
 @implements("count_nonzero", Tangent)
 def count_nonzero(x: Tangent, /, *, axis: Axis = None, keepdims: bool = False) -> Any:
     """How many elements are not zero, repeats merged first."""
+    dtype = _dense_dtype("count_nonzero", x._frame())
     frame = _as_bool(distinct(x._frame()))
     xp = frame.backend.xp
-    dtype = _dense_dtype(frame.backend, "count_nonzero", x.dtype)
     frame = frame._replace(values=xp.astype(frame.values, dtype))
     return settle(x, sum_frame(frame, as_axes(axis, x.ndim), keepdims))
 

@@ -12,14 +12,25 @@ from ..kernels.base import Array
 from ..registry import implements
 from ..types import Fill, Frame, IndexedSlices, Tangent, Zero
 from ..types.indexed_slices import as_axes, as_axis, as_shape
+from .dense import implicit
 from .folds import squeeze as squeeze_dense
 from .folds import sum_frame
-from .dense import implicit
 from .frames import align, broadcast_shapes, drop_axes, expand, promote, store
 from .keys import make_keys, split_key
 from .wrap import like, operand_frames, reshaped, settle
 
-__all__ = ["broadcast_to", "concat", "expand_dims", "flip", "permute_dims", "reshape", "roll", "squeeze", "stack", "sum_to_shape"]
+__all__ = [
+    "broadcast_to",
+    "concat",
+    "expand_dims",
+    "flip",
+    "permute_dims",
+    "reshape",
+    "roll",
+    "squeeze",
+    "stack",
+    "sum_to_shape",
+]
 
 
 @implements("permute_dims", Tangent)
@@ -147,7 +158,7 @@ def sum_to_shape(x: Tangent | Array, shape: Sequence[int]) -> Any:
     frame = squeeze_dense(frame, tuple(range(lead)))
     if isinstance(x, (Fill, Zero)):
         return like(x, frame)
-    return settle(IndexedSlices._of(frame), frame)
+    return settle(None, frame)
 
 
 @implements("reshape", Tangent)
@@ -198,9 +209,7 @@ def _reshape_frame(frame: Frame, shape: tuple[int, ...]) -> Frame:
     if prod(shape) == 0:
         return _empty_frame(frame, shape)
     blocks = _blocks(frame.shape, shape)
-    mixed = [
-        a for old, _ in blocks for a in old if any(b in frame.axes for b in old) and a not in frame.axes
-    ]
+    mixed = [a for old, _ in blocks for a in old if any(b in frame.axes for b in old) and a not in frame.axes]
     frame = store(frame, mixed)
     axes: list[int] = []
     ids: list[Array] = []
@@ -241,9 +250,7 @@ def flip(x: Tangent, /, *, axis: int | tuple[int, ...] | None = None) -> Any:
     """Reverse axes."""
     axes = as_axes(axis, x.ndim)
     frame = x._frame()
-    dense = tuple(
-        1 + i for i, a in enumerate(frame.dense_axes) if a in axes and frame.values.shape[1 + i] != 1
-    )
+    dense = tuple(1 + i for i, a in enumerate(frame.dense_axes) if a in axes and frame.values.shape[1 + i] != 1)
     if dense:
         frame = frame._replace(values=frame.backend.xp.flip(frame.values, axis=dense))
     return like(x, _map_ids(frame, {a: _reversed(frame.shape[a]) for a in axes if a in frame.axes}))

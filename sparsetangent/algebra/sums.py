@@ -161,7 +161,7 @@ def _neutral(name: str, t: Tangent, *operands: Any) -> Tangent:
     """``t + 0``: t itself, unless the dense sum has another dtype (bools)."""
     if getattr(t, "weak", False):
         return t
-    dtype = result_dtype(name, t._frame().backend, *operands)
+    dtype = result_dtype(name, t._frame(), *operands)
     return t if dtype == t.dtype else t.astype(dtype)
 
 

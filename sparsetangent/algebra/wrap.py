@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backend import backend_of, common_backend, is_array
+from ..backend import common_backend
 from ..kernels.base import Array
 from ..types import Fill, Frame, IndexedSlices, Tangent, Zero
 from .dense import dense_of
@@ -13,7 +13,7 @@ from .frames import frame_of_array
 __all__ = ["like", "operand_frames", "reshaped", "settle"]
 
 
-def like(t: Tangent, frame: Frame) -> Tangent:
+def like(t: Tangent | None, frame: Frame) -> Tangent:
     """The result of an operation that keeps the storage of `t`: a `Fill` or `Zero` stays one, all else is slices."""
     xp = frame.backend.xp
     if isinstance(t, Fill):
@@ -23,8 +23,11 @@ def like(t: Tangent, frame: Frame) -> Tangent:
     return IndexedSlices._of(frame)
 
 
-def settle(t: Tangent, frame: Frame) -> Tangent | Array:
-    """The result of an operation that removes axes: dense when no stored axis is left, an array when no axis is left."""
+def settle(t: Tangent | None, frame: Frame) -> Tangent | Array:
+    """The result of an operation that removes axes: dense when no stored axis is left, an array when no axis is left.
+
+    A `Fill` or `Zero` stays one if the operation had it (`t`) as its only operand.
+    """
     if frame.shape and (frame.axes or isinstance(t, (Fill, Zero))):
         return like(t, frame)
     return dense_of(frame)

@@ -78,12 +78,13 @@ def _keeps_zero(name: str, *operands: tuple[str, Any]) -> bool:
     return bool(np.all(np.asarray(result) == 0))
 
 
-def result_dtype(name: str, backend: Backend, *operands: Any) -> DType:
-    """The dtype that the dense operation gives for dtypes and Python numbers, by asking the library on empty arrays.
+def result_dtype(name: str, frame: Frame, *operands: Any) -> DType:
+    """The dtype that the dense operation gives for dtypes and Python numbers, for the library of `frame`.
 
-    Where the dense operation raises, so does this.
+    The library is asked, on empty arrays; where the dense operation raises, so does this.
     """
-    return _result_dtype(name, backend, *((type(x), x) if isinstance(x, _NUMBERS) else (False, x) for x in operands))
+    asked = ((type(x), x) if isinstance(x, _NUMBERS) else (False, x) for x in operands)
+    return _asked_dtype(name, frame.backend, frame.backend.kernels.index_dtype(frame.values), *asked)
 
 
 def common_dtype(name: str, *frames: Frame) -> DType:
@@ -91,12 +92,13 @@ def common_dtype(name: str, *frames: Frame) -> DType:
 
     Some libraries treat an array without axes apart, so the question is asked with arrays that have none where a frame has none.
     """
-    operands = ((len(f.shape) == 0, f.values.dtype) for f in frames)
-    return _result_dtype(name, frames[0].backend, *operands)
+    asked = ((len(f.shape) == 0, f.values.dtype) for f in frames)
+    return _asked_dtype(name, frames[0].backend, frames[0].backend.kernels.index_dtype(frames[0].values), *asked)
 
 
 @lru_cache(maxsize=4096)
-def _result_dtype(name: str, backend: Backend, *operands: tuple[type | bool, Any]) -> DType:
+def _asked_dtype(name: str, backend: Backend, widest: DType, *operands: tuple[type | bool, Any]) -> DType:
+    # `widest` stands in the key for JAX's switch of 64-bit types, which changes the answer.
     xp = backend.xp
     values = [x if isinstance(how, type) else xp.zeros(() if how else (0,), dtype=x) for how, x in operands]
     return function_of(name, xp, *values)(*values).dtype

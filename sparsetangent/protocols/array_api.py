@@ -16,7 +16,9 @@ from ..types import Tangent
 __all__ = ["TangentNamespace", "namespace"]
 
 # Operations of the table that are no functions of the standard.
-_INTERNAL = frozenset({"densify", "coalesce", "getitem", "retain", "add_into", "from_dense", "sum_to_shape", "to_device", "blank_padding"})
+_INTERNAL = frozenset(
+    {"densify", "coalesce", "getitem", "retain", "add_into", "from_dense", "sum_to_shape", "to_device", "blank_padding"}
+)
 
 
 class TangentNamespace:

@@ -80,9 +80,7 @@ def _name(dtype: Any) -> str:
     return str(getattr(dtype, "__name__", dtype)).rpartition(".")[2]
 
 
-def arrays(
-    xp: Namespace, shape: tuple[int, ...], dtype: Any, *, special: bool = False
-) -> st.SearchStrategy[Any]:
+def arrays(xp: Namespace, shape: tuple[int, ...], dtype: Any, *, special: bool = False) -> st.SearchStrategy[Any]:
     """Arrays of a library with random values."""
 
     def convert(x: Any) -> Any:
@@ -112,9 +110,7 @@ def indexed_slices(
         axes = draw(st.one_of(st.just([0]) if shape else st.just([]), choice))
     n = 0 if any(shape[a] == 0 for a in axes) else draw(st.integers(0, max_entries))
     id_dtype = draw(st.sampled_from([np.int64, np.int32]))
-    columns = [
-        draw(st.lists(st.integers(-shape[a], shape[a] - 1), min_size=n, max_size=n)) if n else [] for a in axes
-    ]
+    columns = [draw(st.lists(st.integers(-shape[a], shape[a] - 1), min_size=n, max_size=n)) if n else [] for a in axes]
     repeat_free = draw(st.booleans()) if unique is None else unique
     if repeat_free and axes:
         kept: dict[tuple[int, ...], int] = {}

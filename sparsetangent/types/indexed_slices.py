@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -92,7 +92,7 @@ class IndexedSlices(Tangent):
     ) -> None:
         shape = as_shape(shape)
         several = isinstance(axis, tuple)
-        if several and (not isinstance(indices, Iterable) or len(indices) != len(axis)):  # type: ignore[arg-type]
+        if several and (not isinstance(indices, (tuple, list)) or len(indices) != len(axis)):  # type: ignore[arg-type]
             raise ValueError(f"indices must be a tuple of {len(axis)} arrays, one for each axis of {axis}")  # type: ignore[arg-type]
         self._data = _intake(
             tuple(indices) if several else (indices,),
@@ -212,9 +212,10 @@ def as_axes(axis: Any, ndim: int, name: str = "axis") -> tuple[int, ...]:
 def _intake(
     indices: tuple[Any, ...], values: Array, shape: tuple[int, ...], axis: tuple[int, ...], validate: Validate
 ) -> Frame:
-    backend = backend_of(values) if is_array(values) else None
-    if backend is None:
-        raise TypeError(f"values must be an array, not {type(values).__name__}")
+    try:
+        backend = backend_of(values)
+    except TypeError as error:
+        raise TypeError(f"values must be an array: {error}") from None
     if facts(backend, values.dtype).kind == "other":
         raise TypeError(f"values must be bool or numeric, not {values.dtype}")
     axes = as_axes(axis, len(shape))

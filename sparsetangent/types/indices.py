@@ -41,8 +41,7 @@ def as_index_array(indices: Any, like: Array, *, name: str = "indices", hint: st
     if is_array(indices):
         if backend_of(indices) is not backend:
             raise TypeError(
-                f"{name} and what they index must be arrays of one library, "
-                f"not {backend_of(indices).name} and {backend.name}"
+                f"{name} and what they index must be arrays of one library, not {backend_of(indices).name} and {backend.name}"
             )
     elif isinstance(indices, (int, Sequence)) and not isinstance(indices, (bool, str, bytes)):
         indices = backend.xp.asarray(indices, device=device_of(like))
