@@ -3,17 +3,52 @@
 A tangent is the dense array that it stands for: ``densify(f(t)) == f(densify(t))`` for every operation, repeated indices included.
 """
 
-from . import algebra as _algebra  # fills the registry
-from . import protocols as _protocols
-from . import rules
+from importlib import import_module as _import_module
+from typing import Any as _Any
+
+# Importing these two fills the registry.
+from . import algebra, protocols, rules
 from .accumulate import add_n
 from .algebra.comparisons import allclose, equal
 from .algebra.dense import add_into, densify, from_dense
 from .algebra.shapes import sum_to_shape
 from .backend import register_kernels
+from .config import show_config
 from .policy import DensifyError, DensifyWarning, densify_policy
 from .protocols import namespace
-from .types import Fill, IndexedSlices, OneHot, Tangent, Zero, check_errors
-from .types import pytree as _pytree
+from .types import Fill, IndexedSlices, OneHot, Tangent, Zero, check_errors, pytree
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "DensifyError",
+    "DensifyWarning",
+    "Fill",
+    "IndexedSlices",
+    "OneHot",
+    "Tangent",
+    "Zero",
+    "add_into",
+    "add_n",
+    "algebra",
+    "allclose",
+    "check_errors",
+    "densify",
+    "densify_policy",
+    "equal",
+    "from_dense",
+    "namespace",
+    "protocols",
+    "pytree",
+    "register_kernels",
+    "rules",
+    "show_config",
+    "sum_to_shape",
+]
+
+
+def __getattr__(name: str) -> _Any:
+    """`sparsetangent.testing`, which needs Hypothesis, is imported when it is first used."""
+    if name == "testing":
+        return _import_module("sparsetangent.testing")
+    raise AttributeError(f"module 'sparsetangent' has no attribute {name!r}")

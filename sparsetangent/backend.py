@@ -136,10 +136,8 @@ def _find(x: Any) -> Backend:
     if isinstance(x, (np.ma.MaskedArray, np.matrix)):
         raise TypeError(f"not a plain array: {type(x).__name__} (its mask or matrix semantics would be lost silently)")
     _read_entry_points()
-    for match, load in reversed(_PLUGINS):
-        if match(x):
-            break
-    else:
+    load = next((load for match, load in reversed(_PLUGINS) if match(x)), None)
+    if load is None:
         if not hasattr(x, "__array_namespace__") or isinstance(x, type):
             raise TypeError(f"not an array of a known library: {type(x).__name__}")
         load = _generic(x)

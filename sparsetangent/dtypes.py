@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
@@ -23,7 +24,7 @@ _ORDER: tuple[Kind, ...] = ("bool", "unsigned", "signed", "real", "complex")
 
 
 @lru_cache(maxsize=1024)
-def as_dtype(backend: Backend, dtype: DType) -> DType:
+def as_dtype(backend: Backend, dtype: Hashable) -> DType:
     """What arrays of `backend` made with `dtype` report: NumPy and JAX take scalar types as well, and `bool` is Python's."""
     return backend.xp.zeros((0,), dtype=backend.xp.bool if dtype is bool else dtype).dtype
 

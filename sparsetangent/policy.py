@@ -24,7 +24,8 @@ class _Policy(NamedTuple):
     max_bytes: int
 
 
-_POLICY: ContextVar[_Policy] = ContextVar("sparsetangent_densify_policy", default=_Policy("warn", 2**30))
+_DEFAULT = _Policy("warn", 2**30)
+_POLICY: ContextVar[_Policy] = ContextVar("sparsetangent_densify_policy", default=_DEFAULT)
 
 
 class densify_policy:

@@ -56,8 +56,10 @@ _L, _Z, _D = Structure.LINEAR, Structure.ZERO, Structure.DENSE
 ZERO_TABLE: dict[str, Structure] = {
     **dict.fromkeys(("conj", "imag", "negative", "positive", "real"), _L),
     **dict.fromkeys(
-        ("abs", "asin", "asinh", "atan", "atanh", "ceil", "expm1", "floor", "isinf", "isnan", "log1p", "round", "sign")
-        + ("signbit", "sin", "sinh", "sqrt", "square", "tan", "tanh", "trunc"),
+        (
+            *("abs", "asin", "asinh", "atan", "atanh", "ceil", "expm1", "floor", "isinf", "isnan", "log1p"),
+            *("round", "sign", "signbit", "sin", "sinh", "sqrt", "square", "tan", "tanh", "trunc"),
+        ),
         _Z,
     ),
     **dict.fromkeys(
@@ -105,11 +107,11 @@ def names() -> frozenset[str]:
 
 def apply(name: str, *args: Any, **kwargs: Any) -> Any:
     """Call operation `name` on the operands; a `TypeError` if no implementation takes their types."""
-    key = (name, *map(type, args))
+    types = tuple(map(type, args))
     try:
-        implementation = _RESOLVED[key]
+        implementation = _RESOLVED[name, types]
     except KeyError:
-        implementation = _RESOLVED[key] = resolve(*key)
+        implementation = _RESOLVED[name, types] = resolve(name, *types)
     return implementation(*args, **kwargs)
 
 

@@ -32,14 +32,14 @@ BINARY = (
 
 def by_zero(name: str, a: Any, b: Any) -> Any:
     """Two tangents, or a tangent and an array: the union of two tangents if zeros stay zero, else dense."""
-    frames = operand_frames(a, b)
-    backend = frames[0].backend
+    frames = left, right = operand_frames(a, b)
+    backend = left.backend
     function = getattr(backend.xp, name)
-    dtypes = [f.values.dtype for f in frames]
+    dtypes = left.values.dtype, right.values.dtype
     if isinstance(a, Tangent) and isinstance(b, Tangent):
         common_dtype(name, *frames)  # raises where the dense operation does
         if keeps_zero(name, *dtypes, backend=backend):
-            return IndexedSlices._of(union(*frames, function))
+            return IndexedSlices._of(union(left, right, function))
     shape = broadcast_shapes(a.shape, b.shape)
     covered = any(not isinstance(x, Tangent) and tuple(x.shape) == shape for x in (a, b))
     dense = [

@@ -17,7 +17,7 @@ from ..types import Frame, OneHot, Tangent, Zero
 from .frames import broadcast_shapes, coalesce, distinct, fold_entries, mask_rows, promote
 from .join import match_coordinates, read
 from .wrap import operand_frames, settle
-from .zeros import common_dtype, result_dtype
+from .zeros import common_dtype
 
 __all__ = ["contract", "matmul"]
 
@@ -215,7 +215,7 @@ def one_hot_matmul(a: OneHot, b: AnyArray, /) -> Any:
         return matmul(a, b)
     backend = common_backend(a.indices, b)
     xp = backend.xp
-    dtype = b.dtype if a.weak else result_dtype("multiply", backend, a.dtype, b.dtype)
+    dtype = common_dtype("multiply", *operand_frames(a, b))
     flat = xp.reshape(a.indices, (-1,))
     rows = xp.reshape(backend.kernels.gather(b, flat), (*a.indices.shape, *b.shape[1:]))
     return xp.astype(rows, dtype, copy=False)

@@ -13,7 +13,7 @@ from ..dtypes import facts, same_kind
 from ..kernels.base import Array
 from ..policy import note_densify
 from ..registry import implements
-from ..types import Frame, IndexedSlices, Tangent, check_errors
+from ..types import Frame, IndexedSlices, OneHot, Tangent, check_errors
 from ..types.indexed_slices import as_axes
 from .frames import align, coalesce, expand, fold_entries, keep, promote
 from .keys import frame_key
@@ -134,7 +134,7 @@ def add_into(dense: Array, t: Tangent | Array, alpha: complex = 1) -> Array:
         common_backend(dense, t)
         frame = Frame((), (), t[None, ...], tuple(t.shape), unique=True)
     else:
-        frame = (t._with_dtype(dense.dtype) if getattr(t, "weak", False) else t)._frame()
+        frame = (t._with_dtype(dense.dtype) if isinstance(t, OneHot) and t.weak else t)._frame()
         common_backend(dense, frame.values)
     _check_target(dense, frame, alpha, backend)
     return add_frame_into(dense, promote(align(frame, tuple(dense.shape)), dense.dtype), alpha)
@@ -180,7 +180,8 @@ def add_frame_into(dense: Array, frame: Frame, alpha: complex = 1) -> Array:
     if not frame.axes:
         zero = xp.zeros((1,), dtype=kernels.index_dtype(dense), device=device_of(dense))
         rows = expand(coalesce(frame)).values
-        return kernels.scatter_add(dense[None, ...], zero, rows, alpha)[0, ...]
+        result = kernels.scatter_add(dense[None, ...], zero, rows, alpha)
+        return dense if kernels.mutable else result[0, ...]
     frame = expand(frame)
     order = (*frame.axes, *frame.dense_axes)
     straight = order == tuple(range(len(order)))

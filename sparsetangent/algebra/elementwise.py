@@ -11,7 +11,8 @@ from ..backend import backend_of
 from ..dtypes import as_dtype
 from ..kernels.base import DType
 from ..registry import ZERO_TABLE, Structure, implements
-from ..types import Fill, Tangent, Zero
+from ..types import Fill, OneHot, Tangent, Zero
+from ..types.one_hot import is_weak
 from .dense import implicit
 from .frames import distinct, promote
 from .wrap import like
@@ -56,10 +57,10 @@ for _name, _structure in ZERO_TABLE.items():
 def astype(x: Tangent, dtype: DType, /, *, copy: bool = True) -> Tangent:
     """The tangent with another dtype. A cast that doesn't commute with sums merges repeats first."""
     dtype = as_dtype(x._frame().backend, dtype)
-    if x.dtype == dtype and not getattr(x, "weak", False):
+    if x.dtype == dtype and not is_weak(x):
         return x
-    if hasattr(x, "_with_dtype"):
-        return x._with_dtype(dtype)  # type: ignore[no-any-return]
+    if isinstance(x, OneHot):
+        return x._with_dtype(dtype)
     return like(x, promote(x._frame(), dtype))
 
 

@@ -50,7 +50,7 @@ class Key(NamedTuple):
 class _Mask0(NamedTuple):
     """A mask without axes: an index array that reads no axis, of shape (1,) or (0,)."""
 
-    count: int
+    entries: int
 
 
 def parse_key(key: Any, shape: tuple[int, ...], like: Array, *, validate: Validate = True) -> Key:
@@ -149,7 +149,7 @@ def _normalised(tokens: list[Any], shape: tuple[int, ...], like: Array, validate
         else:
             blocks.append(separators)
             if isinstance(token, _Mask0):
-                shapes.append((token.count,))
+                shapes.append((token.entries,))
             else:
                 ids = token.ids if isinstance(token, _FromMask) else as_index_array(token, like, name="the index")
                 arrays[axis], some = check_ids(ids, shape[axis], axis, validate=validate, name="the index")

@@ -101,7 +101,7 @@ def _reaches_padding(kernels: Kernels, ids: Array, size: int) -> bool:
     One axis needs no such look, since the kernels check their ids; several would be folded into a key that looks right.
     """
     if ids.shape[0] == 0 or not (kernels.concrete(ids) and kernels.synchronous(ids)):
-        return ids.shape[0] > 0
+        return bool(ids.shape[0] > 0)
     least, greatest = kernels.bounds(ids)
     if least < 0 or greatest > size:
         raise IndexError(f"indices hold {least if least < 0 else greatest}, out of range for an axis of size {size}")

@@ -12,6 +12,7 @@ from ..kernels.base import Array as AnyArray
 from ..kernels.base import DType
 from ..registry import Array, Scalar, implements
 from ..types import Frame, IndexedSlices, Tangent, Zero
+from ..types.one_hot import is_weak
 from .binary import with_number
 from .dense import add_frame_into, dense_of, note_operation
 from .frames import align, broadcast_shapes, expand, promote, store
@@ -159,7 +160,7 @@ def _is_literal_zero(number: Any) -> bool:
 
 def _neutral(name: str, t: Tangent, *operands: Any) -> Tangent:
     """``t + 0``: t itself, unless the dense sum has another dtype (bools)."""
-    if getattr(t, "weak", False):
+    if is_weak(t):
         return t
     dtype = result_dtype(name, t._frame(), *operands)
     return t if dtype == t.dtype else t.astype(dtype)

@@ -7,6 +7,7 @@ from typing import Any
 from ..backend import common_backend
 from ..kernels.base import Array
 from ..types import Fill, Frame, IndexedSlices, Tangent, Zero
+from ..types.one_hot import is_weak
 from .dense import dense_of
 from .frames import frame_of_array
 
@@ -40,10 +41,10 @@ def reshaped(t: Tangent, frame: Frame) -> Tangent | Array:
 
 def operand_frames(*operands: Any) -> tuple[Frame, ...]:
     """The frames of tangents and arrays of one backend; a weak one-hot takes the dtype of the first operand that has one."""
-    dtypes = [x.dtype for x in operands if not getattr(x, "weak", False)]
+    dtypes = [x.dtype for x in operands if not is_weak(x)]
     frames = tuple(
         x._with_dtype(dtypes[0])._frame()
-        if dtypes and getattr(x, "weak", False)
+        if dtypes and is_weak(x)
         else x._frame()
         if isinstance(x, Tangent)
         else frame_of_array(x)

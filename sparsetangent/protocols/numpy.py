@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..algebra.dense import add_into, dense_of
-from ..backend import backend_of
 from ..policy import note_densify
 from ..registry import apply, implements, names
 from ..types import Tangent
+from ..types.tangent import plain_number
 
 __all__: list[str] = []
 
@@ -52,22 +52,15 @@ def _ufunc(t: Tangent, ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs:
     if method != "__call__" or name not in names() or kwargs:
         return NotImplemented
     if out is None:
-        return apply(name, *_with_plain_numbers(inputs))
+        return apply(name, *(plain_number(x, t) for x in inputs))
     (target,) = out
     if isinstance(target, Tangent):
         raise TypeError("out must be an array: a tangent is immutable")
     if name in ("add", "subtract") and inputs[0] is target:
         return add_into(target, inputs[1], 1 if name == "add" else -1)
-    result = apply(name, *_with_plain_numbers(inputs))
+    result = apply(name, *(plain_number(x, t) for x in inputs))
     target[...] = result.densify() if isinstance(result, Tangent) else result
     return target
-
-
-def _with_plain_numbers(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A NumPy scalar beside a tangent of another library is a plain number."""
-    if all(backend_of(x._frame().values).name == "numpy" for x in inputs if isinstance(x, Tangent)):
-        return inputs
-    return tuple(x.item() if isinstance(x, np.generic) else x for x in inputs)
 
 
 @implements("__array_function__")
@@ -75,11 +68,13 @@ def _function(t: Tangent, function: Any, args: tuple[Any, ...], kwargs: dict[str
     name = _FUNCTIONS.get(function.__name__, function.__name__)
     if name not in names():
         return NotImplemented
-    (first, value), *rest = _signature(function).bind(*args, **kwargs).arguments.items()
+    (_, value), *rest = _signature(function).bind(*args, **kwargs).arguments.items()
     given = {k: v for k, v in rest if v is not None}
     unknown = sorted(set(given) - set(_ARGUMENTS) - {"axes", "indices", "newshape"})
     if unknown:
         raise TypeError(f"numpy.{function.__name__} of a tangent takes no argument {unknown[0]!r}")
+    if name == "permute_dims":
+        given.setdefault("axes", tuple(reversed(range(value.ndim))))
     return apply(name, value, **{_ARGUMENTS.get(k, k): v for k, v in given.items()})
 
 

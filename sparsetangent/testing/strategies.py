@@ -59,6 +59,7 @@ def _numbers(draw: st.DrawFn, shape: tuple[int, ...], dtype: str, special: bool)
         wide = (*shape[:-1], 2 * shape[-1])
     elif layout == "broadcast" and shape:
         wide = (1, *shape[1:])
+    x: Any
     if dtype == "bool":
         x = rng.random(wide) < 0.6
     elif dtype.startswith(("int", "uint")):

@@ -73,4 +73,4 @@ class Frame(NamedTuple):
 
 def nbytes(x: Array) -> int:
     """Bytes of an array's elements."""
-    return prod(x.shape) * facts(backend_of(x), x.dtype).itemsize
+    return int(prod(x.shape)) * facts(backend_of(x), x.dtype).itemsize

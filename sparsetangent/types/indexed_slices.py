@@ -163,7 +163,7 @@ class IndexedSlices(Tangent):
         return self
 
     def _described(self) -> list[str]:
-        axes, ids, values, shape = self._data[:4]
+        axes, _, values, shape = self._data[:4]
         parts = [f"shape={shape}", f"dtype={dtype_name(values)}", f"axis={axes[0] if len(axes) == 1 else axes}"]
         if is_array(values) and values.ndim:
             parts += [f"stored={values.shape[0]}", f"density={self.density:.3g}"]
@@ -173,7 +173,7 @@ class IndexedSlices(Tangent):
         return IndexedSlices._of(self._data, vouched=self._vouched)
 
     def __reduce__(self) -> Any:
-        axes, ids, values, shape, unique, ordered, padded = self._data
+        axes, ids, values, shape, unique, _, padded = self._data
         return _restore, (ids, values, shape, axes, unique, padded)
 
 
@@ -242,7 +242,7 @@ def _intake(
         widest = backend.xp.result_type(*ids)
         ids = tuple(backend.xp.astype(x, widest) for x in ids)
     frame = Frame(tuple(axes[i] for i in order), ids, values, shape, padded=any(c.padded for c in checked))
-    return apply("blank_padding", frame) if frame.padded else frame  # type: ignore[no-any-return]
+    return apply("blank_padding", frame) if frame.padded else frame
 
 
 def _verify_unique(t: IndexedSlices) -> None:

@@ -14,7 +14,7 @@ from .indexed_slices import IndexedSlices, as_axis, refuse_corrupted
 from .indices import Validate, as_index_array, check_ids, check_size
 from .tangent import Tangent, where
 
-__all__ = ["OneHot"]
+__all__ = ["OneHot", "is_weak"]
 
 
 class OneHot(Tangent):
@@ -69,7 +69,7 @@ class OneHot(Tangent):
         depth: int,
         *,
         axis: int = -1,
-        dtype: DType | type[bool] | None = None,
+        dtype: DType = None,
         mode: Literal["raise", "drop"] = "raise",
         validate: Validate = True,
     ) -> None:
@@ -184,6 +184,11 @@ class OneHot(Tangent):
 
     def __reduce__(self) -> Any:
         return _restore, (self._indices, self._depth, self._axis, self._dtype, self._padded)
+
+
+def is_weak(x: Any) -> bool:
+    """Whether an operand is a one-hot without a dtype of its own."""
+    return isinstance(x, OneHot) and x.weak
 
 
 def _restore(indices: Array, depth: int, axis: int, dtype: DType | None, padded: bool) -> OneHot:

@@ -18,7 +18,7 @@ from .frame import Frame
 if TYPE_CHECKING:
     from .indexed_slices import IndexedSlices
 
-__all__ = ["Tangent", "is_operand"]
+__all__ = ["Tangent", "is_operand", "plain_number"]
 
 
 def is_operand(x: Any) -> bool:
@@ -26,16 +26,23 @@ def is_operand(x: Any) -> bool:
     return isinstance(x, (Tangent, int, float, complex)) or is_array(x)
 
 
+def plain_number(x: Any, t: Tangent) -> Any:
+    """A NumPy scalar beside a tangent of another library is a Python number; all else stays as it is."""
+    if isinstance(x, np.generic) and not isinstance(t._frame().values, np.ndarray):
+        return x.item()
+    return x
+
+
 def _left(name: str) -> Callable[[Tangent, Any], Any]:
     def operator(self: Tangent, other: Any) -> Any:
-        return apply(name, self, other) if is_operand(other) else NotImplemented
+        return apply(name, self, plain_number(other, self)) if is_operand(other) else NotImplemented
 
     return operator
 
 
 def _right(name: str) -> Callable[[Tangent, Any], Any]:
     def operator(self: Tangent, other: Any) -> Any:
-        return apply(name, other, self) if is_operand(other) else NotImplemented
+        return apply(name, plain_number(other, self), self) if is_operand(other) else NotImplemented
 
     return operator
 
@@ -301,7 +308,7 @@ class Tangent(Dispatched):
     __xor__, __rxor__ = _left("bitwise_xor"), _right("bitwise_xor")
     __lshift__, __rlshift__ = _left("bitwise_left_shift"), _right("bitwise_left_shift")
     __rshift__, __rrshift__ = _left("bitwise_right_shift"), _right("bitwise_right_shift")
-    __eq__, __ne__ = _left("equal"), _left("not_equal")  # type: ignore[assignment]
+    __eq__, __ne__ = _left("equal"), _left("not_equal")
     __lt__, __le__ = _left("less"), _left("less_equal")
     __gt__, __ge__ = _left("greater"), _left("greater_equal")
     __neg__, __pos__ = _unary("negative"), _unary("positive")

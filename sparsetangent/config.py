@@ -1,0 +1,36 @@
+"""What is installed and in use."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+
+from .backend import known_backends
+
+__all__ = ["show_config"]
+
+_LIBRARIES = ("sparsetangent", "array-api-compat", "numpy", "scipy", "torch", "jax", "cupy-cuda13x", "numba", "optree")
+
+
+def show_config() -> None:
+    """Print versions, the backends met so far and their kernels. Imports nothing.
+
+    Examples
+    --------
+    >>> import sparsetangent as st
+    >>> st.show_config()  # doctest: +ELLIPSIS
+    python ...
+    sparsetangent ...
+    """
+    print(f"python {platform.python_version()} ({platform.system()} {platform.machine()})")
+    for name in _LIBRARIES:
+        print(f"{name} {_version(name)}")
+    for backend in known_backends():
+        print(f"{backend.name}: namespace {backend.xp.__name__}, kernels {type(backend.kernels).__name__}")
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
