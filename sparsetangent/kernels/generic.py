@@ -65,13 +65,13 @@ class GenericKernels:
         if inside is None:
             return self.xp.take(src, ids, axis=0)
         if size == 0:
-            return self.xp.zeros((ids.shape[0], *src.shape[1:]), dtype=src.dtype, device=_device(src))
+            return self.xp.zeros((ids.shape[0], *src.shape[1:]), dtype=src.dtype, device=self._device(src))
         return self._where_rows(inside, self.xp.take(src, self._clipped(ids, inside), axis=0))
 
     # Sums
 
     def densify(self, ids: Array, rows: Array, size: int) -> Array:
-        zeros = self.xp.zeros((size, *rows.shape[1:]), dtype=rows.dtype, device=_device(rows))
+        zeros = self.xp.zeros((size, *rows.shape[1:]), dtype=rows.dtype, device=self._device(rows))
         return GenericKernels.scatter_reduce(self, "add", zeros, ids, rows, include_self=False)
 
     def scatter_add(self, dst: Array, ids: Array, rows: Array, alpha: complex = 1) -> Array:
@@ -109,12 +109,12 @@ class GenericKernels:
             return distinct, inverse
         if m > length:
             raise ValueError(f"size={length} entries were asked for, but there are {m} distinct ids")
-        fill = xp.full((length - m,), size, dtype=distinct.dtype, device=_device(distinct))
+        fill = xp.full((length - m,), size, dtype=distinct.dtype, device=self._device(distinct))
         return xp.concat([distinct, fill]), xp.where(inverse < m, inverse, self._constant(length, inverse))
 
     def _static_unique(self, ids: Array, size: int, length: int) -> tuple[Array, Array]:
         """`unique_inverse` in static shapes: ranks of a stable sort, then one search for each place."""
-        xp, dtype, device, n = self.xp, self.index_dtype(ids), _device(ids), int(ids.shape[0])
+        xp, dtype, device, n = self.xp, self.index_dtype(ids), self._device(ids), int(ids.shape[0])
         if n == 0:
             return xp.full((length,), size, dtype=ids.dtype, device=device), xp.astype(ids, dtype, copy=False)
         order = xp.argsort(ids, stable=True)
@@ -153,10 +153,12 @@ class GenericKernels:
         xp = self.xp
         self._check_op(op, rows.dtype)
         segments, n = int(starts.shape[0]) - 1, int(rows.shape[0])
-        identity = xp.full((segments, *rows.shape[1:]), self._identity(op, rows.dtype), dtype=rows.dtype, device=_device(rows))
+        identity = xp.full(
+            (segments, *rows.shape[1:]), self._identity(op, rows.dtype), dtype=rows.dtype, device=self._device(rows)
+        )
         if n == 0 or segments == 0:
             return identity
-        position = xp.arange(n, dtype=starts.dtype, device=_device(rows))
+        position = xp.arange(n, dtype=starts.dtype, device=self._device(rows))
         ids = xp.searchsorted(starts, position, side="right") - 1
         return self.scatter_reduce(op, identity, ids, rows, include_self=False)
 
@@ -185,7 +187,7 @@ class GenericKernels:
 
     def _fold(self, ids: Array, rows: Array, combine: Combine) -> tuple[Array, Array]:
         """Fold runs of equal ascending ids. Where values can be seen the runs halve; else a doubling scan of static shape."""
-        xp, n, device = self.xp, int(ids.shape[0]), _device(ids)
+        xp, n, device = self.xp, int(ids.shape[0]), self._device(ids)
         if not self.concrete(ids):
             return self._scan(ids, rows, combine)
         dtype = self.index_dtype(ids)
@@ -225,7 +227,7 @@ class GenericKernels:
         xp, size, n = self.xp, int(dst.shape[0]), int(ids.shape[0])
         if n == 0 or size == 0:
             return xp.asarray(dst, copy=True)
-        every = xp.arange(size, dtype=ids.dtype, device=_device(ids))
+        every = xp.arange(size, dtype=ids.dtype, device=self._device(ids))
         at = xp.searchsorted(ids, every)
         at = xp.where(at < n, at, xp.zeros_like(at))
         return self._where_rows(xp.take(ids, at, axis=0) == every, xp.take(rows, at, axis=0), dst)
@@ -284,15 +286,14 @@ class GenericKernels:
         first = xp.reshape(xp.argmax(xp.astype(inside, xp.int8)), (1,))
         found = xp.take(inside, first, axis=0)
         row = self._where_rows(found, xp.take(rows, first, axis=0), dst[:1, ...])
-        position = xp.arange(ids.shape[0], dtype=first.dtype, device=_device(ids))
-        rows = self._where_rows(inside, rows, self._where_rows(position == first, row, self._stopped(row)))
+        rows = self._where_rows(inside, rows, row)
         return xp.where(inside, ids, xp.where(found, xp.take(ids, first, axis=0), xp.zeros_like(first))), rows
 
-    def _stopped(self, x: Array) -> Array:
-        """`x` without gradient, where there are any: repeated entries must not count it twice."""
-        return x
-
     # Small things
+
+    def _device(self, x: Array) -> Any:
+        """Where to make new arrays beside `x`."""
+        return array_api_compat.device(x)
 
     def _scaled(self, rows: Array, alpha: complex) -> Array:
         """``alpha * rows`` in the dtype of `rows`. Bools are added or not; unsigned integers are negated by wrapping."""
@@ -312,18 +313,11 @@ class GenericKernels:
         return scaled
 
     def _constant(self, value: int, like: Array) -> Array:
-        return self.xp.asarray(value, dtype=like.dtype, device=_device(like))
+        return self.xp.asarray(value, dtype=like.dtype, device=self._device(like))
 
     def _where_rows(self, mask: Array, rows: Array, other: Array | None = None) -> Array:
         """Rows where `mask` holds, else those of `other` (None: zeros)."""
         xp = self.xp
         mask = xp.reshape(mask, (-1, *(1,) * (rows.ndim - 1)))
-        zeros = xp.zeros((1,) * rows.ndim, dtype=rows.dtype, device=_device(rows)) if other is None else other
+        zeros = xp.zeros((1,) * rows.ndim, dtype=rows.dtype, device=self._device(rows)) if other is None else other
         return xp.where(mask, rows, zeros)
-
-
-def _device(x: Array) -> Any:
-    """Where to make new arrays beside `x`; None for NumPy, and for tracers, which have no device."""
-    if array_api_compat.is_numpy_array(x) or array_api_compat.is_jax_array(x):
-        return None
-    return array_api_compat.device(x)

@@ -53,6 +53,9 @@ class JaxKernels(GenericKernels):
         least, greatest = _bounds(ids)
         return int(least), int(greatest)
 
+    def _device(self, x: Array) -> Any:
+        return None  # a tracer has none, and arrays follow those they are computed with
+
     def gather(self, src: Array, ids: Array) -> Array:
         ids, _ = self._checked(ids, src.shape[0])
         return _gather(src, ids)
@@ -97,6 +100,8 @@ def _bounds(ids: Array) -> tuple[Array, Array]:
 
 @jax.jit
 def _gather(src: Array, ids: Array) -> Array:
+    if src.shape[0] == 0:  # XLA refuses a slice of nothing
+        return jnp.zeros((ids.shape[0], *src.shape[1:]), src.dtype)
     return src.at[_dropping(ids, src.shape[0])].get(mode="fill", fill_value=0)
 
 

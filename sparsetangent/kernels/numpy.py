@@ -124,6 +124,9 @@ class NumpyKernels(GenericKernels):
         order = _stable_order(inverse, groups)
         return _fold_runs(inverse.take(order), rows[order], combine)
 
+    def _device(self, x: Array) -> Any:
+        return None
+
     # Checks
 
     def _checked(self, ids: Array, size: int) -> tuple[Array, Array | None]:

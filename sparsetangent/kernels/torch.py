@@ -30,6 +30,7 @@ _TORCH_REDUCE: dict[ReduceOp, str] = {"mul": "prod", "min": "amin", "max": "amax
 _is_wrapped: Callable[[Any], bool] = getattr(torch._C._functorch, "is_functorch_wrapped_tensor", lambda x: False)
 _is_batched: Callable[[Any], bool] = getattr(torch._C._functorch, "is_batchedtensor", lambda x: False)
 _unwrap: Callable[[Any], Any] = getattr(torch._C._functorch, "get_unwrapped", lambda x: x)
+_transform: Callable[[], Any] = getattr(torch._C._functorch, "peek_interpreter_stack", lambda: None)
 _dispatch_modes: Callable[[], int] = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)
 
 
@@ -68,13 +69,15 @@ class TorchKernels(GenericKernels):
 
     def gather(self, src: Array, ids: Array) -> Array:
         if _is_plain(src, ids):
-            return torch.from_numpy(self._numpy.gather(_bits(src), _numpy(ids))).view(src.dtype)
+            rows = torch.from_numpy(self._numpy.gather(_bits(src), _numpy(ids)))
+            return rows.view(src.dtype) if src.dtype in _BITS else rows
         ids, inside = self._checked(ids, src.shape[0])
         if inside is None:
-            return torch.index_select(src, 0, ids)
+            return _typed(torch.index_select(_signed(src), 0, ids), src.dtype)
         if src.shape[0] == 0:
             return src.new_zeros((ids.shape[0], *src.shape[1:]))
-        return self._where_rows(inside, torch.index_select(src, 0, self._clipped(ids, inside)))
+        rows = torch.index_select(_signed(src), 0, self._clipped(ids, inside))
+        return _typed(self._where_rows(inside, rows), src.dtype)
 
     # Sums
 
@@ -88,8 +91,7 @@ class TorchKernels(GenericKernels):
             ids = torch.where(inside, ids, size)
         if held.dtype == torch.bool:
             return _summed(ids, held.to(torch.int32), size + 1)[:size] != 0
-        signed = held.view(_SIGNED.get(held.dtype, held.dtype))
-        return _summed(ids, signed, size + 1)[:size].view(held.dtype).to(rows.dtype)
+        return _typed(_summed(ids, _signed(held), size + 1)[:size], held.dtype).to(rows.dtype)
 
     def scatter_add(self, dst: Array, ids: Array, rows: Array, alpha: complex = 1) -> Array:
         held = self.accumulator(dst.dtype)
@@ -104,15 +106,17 @@ class TorchKernels(GenericKernels):
             if dst.shape[0] == 0:
                 return dst
             ids, rows = self._clipped(ids, inside), self._where_rows(inside, rows)
-        return _add_at(dst, ids, _apart(rows, dst), in_place=not _is_transformed(dst, ids, rows))
+        return _add_at(dst, ids, _apart(rows, dst), in_place=not _is_transformed())
 
     def _merge_into(self, dst: Array, ids: Array, rows: Array) -> Array:
         """Sum the rows of each id, then add it to what `dst` holds: one rounding of half types, and no ``+=`` needed."""
         distinct, sums = self.coalesce(ids, rows, dst.shape[0])
         old = self.gather(dst, distinct)
+        if dst.dtype == torch.bool:
+            return self.put(dst, distinct, old | sums)
         if dst.dtype in _SIGNED:
-            return self.put(dst, distinct, (old.view(_SIGNED[dst.dtype]) + sums.view(_SIGNED[dst.dtype])).view(dst.dtype))
-        return self.put(dst, distinct, old | sums if dst.dtype == torch.bool else (old.to(sums.dtype) + sums).to(dst.dtype))
+            return self.put(dst, distinct, _typed(_signed(old) + _signed(sums), dst.dtype))
+        return self.put(dst, distinct, (old.to(sums.dtype) + sums).to(dst.dtype))
 
     # Placing
 
@@ -120,14 +124,25 @@ class TorchKernels(GenericKernels):
         if _is_plain(dst, unique_ids, rows):
             self._numpy.put(_bits(dst), _numpy(unique_ids), _bits(rows))
             return _written(dst)
-        ids, inside = self._checked(unique_ids, dst.shape[0])
-        if inside is not None:
-            if dst.shape[0] == 0:
-                return dst
-            ids, rows = self._redirected(dst, ids, inside, rows)
-        if _is_transformed(dst, ids, rows):
+        ids, rows = self._entries(unique_ids, rows, dst.shape[0])
+        if dst.shape[0] == 0 or ids.shape[0] == 0:
+            return dst
+        if not self.concrete(ids):
+            return self._put_static(dst, ids.long(), rows)
+        if _is_transformed():
             return dst.index_copy(0, ids.long(), rows)
-        return dst.index_copy_(0, ids.long(), _apart(rows, dst))
+        _signed(dst).index_copy_(0, ids.long(), _signed(_apart(rows, dst)))
+        return dst
+
+    def _put_static(self, dst: Array, ids: Array, rows: Array) -> Array:
+        size = dst.shape[0]
+        if _is_transformed() or (torch.is_grad_enabled() and (dst.requires_grad or rows.requires_grad)):
+            # One row more, for padding: a copy of dst, but the derivatives are right.
+            grown = torch.cat([dst, dst.new_zeros((1, *dst.shape[1:]))]).index_copy(0, ids, rows)[:size]
+            return grown if _is_transformed() else dst.copy_(grown)
+        ids, rows = self._redirected(dst, ids, ids < size, rows)
+        _signed(dst).index_copy_(0, ids, _signed(rows))
+        return dst
 
     def unique_inverse(self, ids: Array, size: int, length: int | None = None) -> tuple[Array, Array]:
         if _is_plain(ids):
@@ -168,6 +183,9 @@ class TorchKernels(GenericKernels):
         """Each group's fold; padding goes to one group more."""
         if op in ("add", "mean"):
             return self.densify(inverse, rows, groups)
+        if op == "mul" and _in_forward_mode():
+            # torch 2.13 gives its scatter_reduce("prod") a tangent of zeros, without a word.
+            return super().scatter_reduce(op, rows.new_ones((groups, *rows.shape[1:])), inverse, rows, False)
         held = rows.to(torch.int32) if rows.dtype == torch.bool else rows
         start = held.new_zeros((groups + 1, *rows.shape[1:]))
         index = inverse.long().reshape(-1, *(1,) * (rows.ndim - 1)).expand(rows.shape)
@@ -188,8 +206,8 @@ class TorchKernels(GenericKernels):
                 return ids, None if inside is None else (ids >= 0) & (ids < size)
         return super()._checked(ids, size)
 
-    def _stopped(self, x: Array) -> Array:
-        return x.detach()
+    def _device(self, x: Array) -> Any:
+        return x.device
 
 
 def _has_values(x: Array) -> bool:
@@ -198,22 +216,35 @@ def _has_values(x: Array) -> bool:
 
 def _is_plain(*tensors: Array) -> bool:
     """Whether these are plain memory on the CPU that nobody watches: no autograd, function transform, tracer or compiler."""
-    if torch.compiler.is_compiling() or _dispatch_modes() or torch.jit.is_tracing():
+    if torch.compiler.is_compiling() or _transform() is not None or _dispatch_modes() or torch.jit.is_tracing():
         return False
-    if getattr(forward_ad, "_current_level", -1) >= 0:
+    if _in_forward_mode():
         return False
     taped = torch.is_grad_enabled()
     for x in tensors:
         if type(x) not in (torch.Tensor, torch.nn.Parameter) or x.device.type != "cpu" or (taped and x.requires_grad):
             return False
-        if _is_wrapped(x) or x.is_conj() or x.is_neg() or x.layout != torch.strided:
+        if x.is_conj() or x.is_neg() or x.layout != torch.strided:
             return False
     return True
 
 
-def _is_transformed(*tensors: Array) -> bool:
-    """Whether a function transform holds one of these: then the others must not be written, which it could not undo."""
-    return not torch.compiler.is_compiling() and any(_is_wrapped(x) for x in tensors)
+def _in_forward_mode() -> bool:
+    return getattr(forward_ad, "_current_level", -1) >= 0
+
+
+def _is_transformed() -> bool:
+    """Whether a function transform is at work: then nothing from outside may be written, which it could not undo."""
+    return not torch.compiler.is_compiling() and _transform() is not None
+
+
+def _signed(x: Array) -> Array:
+    # Only where it must be: a view of another dtype, even of the same one, is cut from the tape.
+    return x.view(_SIGNED[x.dtype]) if x.dtype in _SIGNED else x
+
+
+def _typed(x: Array, dtype: DType) -> Array:
+    return x.view(dtype) if dtype in _SIGNED else x
 
 
 def _numpy(x: Array) -> Any:
@@ -221,7 +252,7 @@ def _numpy(x: Array) -> Any:
 
 
 def _bits(x: Array) -> Any:
-    return x.detach().view(_BITS.get(x.dtype, x.dtype)).numpy()
+    return _numpy(x.view(_BITS[x.dtype]) if x.dtype in _BITS else x)
 
 
 def _written(dst: Array) -> Array:
@@ -233,7 +264,7 @@ def _written(dst: Array) -> Array:
 
 def _apart(rows: Array, dst: Array) -> Array:
     """`rows`, copied if they lie in the memory of `dst`; torch refuses these."""
-    if torch.compiler.is_compiling() or _is_transformed(rows, dst) or not (_has_values(rows) and _has_values(dst)):
+    if torch.compiler.is_compiling() or _transform() is not None or not (_has_values(rows) and _has_values(dst)):
         return rows
     return rows.clone() if rows.untyped_storage().data_ptr() == dst.untyped_storage().data_ptr() else rows
 

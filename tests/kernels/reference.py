@@ -15,7 +15,18 @@ from sparsetangent.testing.oracle import as_backend, to_numpy
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 NARROW = tuple(name for name in INTEGERS if "64" not in name)
 DTYPES = {
-    "numpy": ("bool", *INTEGERS, "float16", "bfloat16", "float32", "float64", "longdouble", "complex64", "complex128", "clongdouble"),
+    "numpy": (
+        "bool",
+        *INTEGERS,
+        "float16",
+        "bfloat16",
+        "float32",
+        "float64",
+        "longdouble",
+        "complex64",
+        "complex128",
+        "clongdouble",
+    ),
     "torch": ("bool", *INTEGERS, "float16", "bfloat16", "float32", "float64", "complex64", "complex128"),
     "jax": ("bool", *INTEGERS, "float16", "bfloat16", "float32", "float64", "complex64", "complex128"),
     "jax32": ("bool", *NARROW, "float16", "bfloat16", "float32", "complex64"),

@@ -217,8 +217,12 @@ def test_alpha_keeps_the_dtype(xp, kernels):
     assert ref.take(got).tolist() == [1.0, 4.0]
 
 
-# Ids out of range
+def mutable_only(kernels):
+    if not kernels.mutable:
+        pytest.skip("arrays of this library are not written in place")
 
+
+# Ids out of range
 
 CALLS = {
     "gather": lambda k, dst, ids, rows: k.gather(dst, ids),
@@ -232,26 +236,24 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("n", [4, 3000])
 @pytest.mark.parametrize("bad", [-1, -8, 9, 2**31 - 1, -(2**31)])
 @pytest.mark.parametrize("call", sorted(CALLS))
-def test_bad_id_raises_and_nothing_is_written(xp, kernels, call, bad, n):
-    if n > 4 and xp.backend_name.startswith("jax"):
-        pytest.skip("one size is enough where there is one path")
+def test_bad_id_raises_and_nothing_is_written(xp, kernels, call, bad):
     rng = np.random.default_rng(5)
-    ids = np.arange(n, dtype=np.int32) % 8
-    ids[3] = bad
-    before = rng.normal(size=(8, 2)).astype(np.float32)
-    dst = ref.give(xp, before.copy())
-    rows = ref.give(xp, rng.normal(size=(n, 2)).astype(np.float32))
-    with pytest.raises(IndexError, match=f"id {bad} at position 3 is out of bounds for an axis of size 8"):
-        CALLS[call](kernels, dst, ref.give(xp, ids), rows)
-    np.testing.assert_array_equal(ref.take(dst), before)
+    # Some backends go another way for few entries than for many.
+    for n in (4,) if xp.backend_name.startswith("jax") else (4, 3000):
+        ids = np.arange(n, dtype=np.int32) % 8
+        ids[3] = bad
+        before = rng.normal(size=(8, 2)).astype(np.float32)
+        dst = ref.give(xp, before.copy())
+        rows = ref.give(xp, rng.normal(size=(n, 2)).astype(np.float32))
+        with pytest.raises(IndexError, match=f"id {bad} at position 3 is out of bounds for an axis of size 8"):
+            CALLS[call](kernels, dst, ref.give(xp, ids), rows)
+        np.testing.assert_array_equal(ref.take(dst), before)
 
 
 def test_ids_overwritten_between_calls(xp, kernels):
-    if xp.backend_name not in ("numpy", "torch"):
-        pytest.skip("arrays of this library cannot be overwritten through another")
+    mutable_only(kernels)
     held = np.array([1, 2, 0])
     ids, rows = ref.give(xp, held), ref.give(xp, np.array([1.0, 2.0, 3.0]))
     distinct, inverse = kernels.unique_inverse(ids, 3)
@@ -273,7 +275,7 @@ def test_every_integer_dtype_of_ids(xp, kernels, name):
     distinct, inverse = kernels.unique_inverse(ids, 200, 3)
     assert ref.take(distinct).tolist() == [3, 100, 200]
     assert ref.take(inverse).tolist() == [0, 1, 0]
-    assert ref.take(kernels.gather(ref.give(xp, np.arange(200.0)), ids)).tolist() == [3, 100, 3]
+    assert ref.take(kernels.gather(ref.give(xp, np.arange(200, dtype=np.float32)), ids)).tolist() == [3, 100, 3]
 
 
 def test_axis_beyond_the_address_space(xp, kernels):
@@ -329,11 +331,6 @@ def test_small_groups_beside_large_and_infinite_ones(xp, kernels):
 
 
 # Memory
-
-
-def mutable_only(kernels):
-    if not kernels.mutable:
-        pytest.skip("arrays of this library are not written in place")
 
 
 def test_rows_that_overlap_dst(xp, kernels):
