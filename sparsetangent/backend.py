@@ -10,8 +10,9 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.metadata import entry_points
-from typing import Any, NamedTuple
+from typing import Any
 
 import array_api_compat
 import numpy as np
@@ -21,8 +22,9 @@ from .kernels.base import Array, Kernels, Namespace
 __all__ = ["Backend", "backend_of", "common_backend", "device_of", "is_array", "known_backends", "register_kernels", "when_met"]
 
 
-class Backend(NamedTuple):
-    """One array library: its name, its array API namespace, its kernels."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Backend:
+    """One array library: its name, its array API namespace, its kernels. One object a library, compared by identity."""
 
     name: str
     xp: Namespace

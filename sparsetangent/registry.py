@@ -107,11 +107,11 @@ def names() -> frozenset[str]:
 
 def apply(name: str, *args: Any, **kwargs: Any) -> Any:
     """Call operation `name` on the operands; a `TypeError` if no implementation takes their types."""
-    types = tuple(map(type, args))
+    key = (name, *map(type, args))
     try:
-        implementation = _RESOLVED[name, types]
+        implementation = _RESOLVED[key]
     except KeyError:
-        implementation = _RESOLVED[name, types] = resolve(name, *types)
+        implementation = _RESOLVED[key] = resolve(name, *map(type, args))
     return implementation(*args, **kwargs)
 
 

@@ -163,7 +163,7 @@ def retain(x: Tangent, ids: Any) -> Tangent:
     if len(frame.axes) != 1:
         raise ValueError(f"retain needs exactly one stored axis, not {frame.axes}")
     xp, kernels, axis = frame.backend.xp, frame.backend.kernels, frame.axes[0]
-    wanted = check_ids(as_index_array(ids, frame.values, name="ids"), frame.shape[axis], axis, name="ids").ids
+    wanted = check_ids(as_index_array(ids, frame.values, name="ids"), frame.shape[axis], axis, name="ids")[0]
     (asked, stored), bound, _ = make_keys([(xp.reshape(wanted, (-1,)),), frame.ids], (frame.shape[axis],), padded=True)
     if asked.shape[0] == 0:
         return like(x, keep(frame, xp.zeros((frame.n,), dtype=xp.bool, device=device_of(frame.values))))

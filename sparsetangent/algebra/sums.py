@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from ..backend import device_of
+from ..backend import backend_of, device_of
 from ..dtypes import facts
 from ..kernels.base import Array as AnyArray
 from ..kernels.base import DType
@@ -100,22 +100,18 @@ def _register(name: str, signed: Any) -> None:
     @implements(name, IndexedSlices, IndexedSlices)
     def slices(a: IndexedSlices, b: IndexedSlices) -> Tangent:
         left, right = a._frame(), b._frame()
+        x, y = left.values, right.values
         if not _same_layout(left, right):
             return tangents(a, b)
-        backend = left.backend
-        kind, itemsize = facts(backend, left.values.dtype)
-        row = prod(left.values.shape[1:]) * itemsize + 8 * len(left.axes)
-        if kind == "bool" or (left.n + right.n) * row > prod(left.shape) * itemsize:
+        backend = backend_of(x)
+        kind, itemsize = facts(backend, x.dtype)
+        row = prod(x.shape[1:]) * itemsize + 8 * len(left.axes)
+        if kind == "bool" or (x.shape[0] + y.shape[0]) * row > prod(left.shape) * itemsize:
             return tangents(a, b)
         concat = backend.xp.concat
-        joined = Frame(
-            left.axes,
-            tuple(concat(pair) for pair in zip(left.ids, right.ids, strict=True)),
-            concat((left.values, signed(right).values)),
-            left.shape,
-            padded=left.padded or right.padded,
-        )
-        return IndexedSlices._of(joined)
+        ids = tuple(concat(pair) for pair in zip(left.ids, right.ids, strict=True))
+        values = concat((x, signed(right).values))
+        return IndexedSlices._of(Frame(left.axes, ids, values, left.shape, False, False, left.padded or right.padded))
 
     @implements(name, Zero, Tangent)
     def zero_and_tangent(a: Zero, b: Tangent) -> Tangent:

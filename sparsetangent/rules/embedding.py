@@ -135,7 +135,7 @@ def embedding_vjp(
 
 def _checked(ids: Any, size: int, like: Array, validate: Validate) -> Array:
     array = as_index_array(ids, like, name="ids")
-    return check_ids(array, size, 0, validate=validate, negatives=False, name="ids").ids
+    return check_ids(array, size, 0, validate=validate, negatives=False, name="ids")[0]
 
 
 def _padding_row(padding_idx: int | None, rows: int) -> int | None:

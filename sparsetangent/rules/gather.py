@@ -279,7 +279,7 @@ def _along_each(like: Array, shape: tuple[int, ...], ids: Any, axis: int, valida
     axis = as_axis(axis, len(shape))
     if ids.ndim != len(shape):
         raise ValueError(f"ids must have {len(shape)} axes, as many as what they index, not {ids.ndim}")
-    ids = check_ids(ids, shape[axis], axis, validate=validate, name="ids").ids
+    ids = check_ids(ids, shape[axis], axis, validate=validate, name="ids")[0]
     grown = tuple(ids.shape[axis] if a == axis else n for a, n in enumerate(shape))
     target = broadcast_shapes(grown, tuple(ids.shape))
     key = tuple(ids if a == axis else _positions(a, size, target, ids) for a, size in enumerate(shape))

@@ -5,14 +5,15 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from math import prod
+from operator import itemgetter
 from typing import Any
 
-from ..backend import backend_of, is_array
+from ..backend import Backend, backend_of, is_array
 from ..dtypes import facts
 from ..kernels.base import Array, DType
 from ..registry import apply
 from .frame import Frame
-from .indices import Validate, as_index_array, check_ids, check_size
+from .indices import Ids, Validate, as_index_array, check_ids, check_size
 from .tangent import Tangent, dtype_name, where
 
 __all__ = ["IndexedSlices"]
@@ -90,17 +91,12 @@ class IndexedSlices(Tangent):
         unique: bool = False,
         validate: Validate = True,
     ) -> None:
-        shape = as_shape(shape)
-        several = isinstance(axis, tuple)
-        if several and (not isinstance(indices, (tuple, list)) or len(indices) != len(axis)):  # type: ignore[arg-type]
-            raise ValueError(f"indices must be a tuple of {len(axis)} arrays, one for each axis of {axis}")  # type: ignore[arg-type]
-        self._data = _intake(
-            tuple(indices) if several else (indices,),
-            values,
-            shape,
-            axis if several else (axis,),  # type: ignore[arg-type]
-            validate,
-        )
+        if isinstance(axis, tuple):
+            if not isinstance(indices, (tuple, list)) or len(indices) != len(axis):
+                raise ValueError(f"indices must be a tuple of {len(axis)} arrays, one for each axis of {axis}")
+            self._data = _intake(tuple(indices), values, as_shape(shape), axis, validate)
+        else:
+            self._data = _intake_one(indices, values, as_shape(shape), axis, validate)
         self._vouched = True
         if unique:
             if validate:
@@ -183,7 +179,7 @@ def as_shape(shape: Any) -> tuple[int, ...]:
         result = tuple(map(operator.index, shape))
     except TypeError:
         raise TypeError(f"shape must be a tuple of integers, not {shape!r}") from None
-    if any(n < 0 for n in result):
+    if min(result, default=0) < 0:
         raise ValueError(f"shape must have no negative size, not {result}")
     return result
 
@@ -196,7 +192,7 @@ def as_axis(axis: Any, ndim: int, name: str = "axis") -> int:
         raise TypeError(f"{name} must be an integer, not {axis!r}") from None
     if not -ndim <= number < ndim:
         raise ValueError(f"{name} {number} is out of range for {ndim} axes")
-    return number % ndim
+    return number if number >= 0 else number + ndim
 
 
 def as_axes(axis: Any, ndim: int, name: str = "axis") -> tuple[int, ...]:
@@ -209,40 +205,77 @@ def as_axes(axis: Any, ndim: int, name: str = "axis") -> tuple[int, ...]:
     return axes
 
 
+def _intake_one(indices: Any, values: Array, shape: tuple[int, ...], axis: int, validate: Validate) -> Frame:
+    """The frame of one index array and values with the entries first: the common case, kept short for small inputs."""
+    backend = _backend_of_values(values)
+    axis = as_axis(axis, len(shape))
+    ids, padded = _coordinate(indices, values, shape, axis, backend, validate)
+    dense = shape[:axis] + shape[axis + 1 :]
+    _check_values(values, ids.shape, dense, shape, (axis,))
+    if ids.ndim != 1:
+        values, ids = _flattened(values, dense), backend.xp.reshape(ids, (-1,))
+    frame = Frame((axis,), (ids,), values, shape, False, False, padded)
+    return apply("blank_padding", frame) if padded else frame  # type: ignore[no-any-return]
+
+
 def _intake(
     indices: tuple[Any, ...], values: Array, shape: tuple[int, ...], axis: tuple[int, ...], validate: Validate
 ) -> Frame:
+    """The frame of any number of index arrays, sorted by their axes."""
+    backend = _backend_of_values(values)
+    axes = as_axes(axis, len(shape))
+    by_axis = sorted(zip(axes, indices, strict=True), key=itemgetter(0))
+    checked = [(a, *_coordinate(given, values, shape, a, backend, validate)) for a, given in by_axis]
+    ids = tuple(c[1] for c in checked)
+    entries = tuple(ids[0].shape) if ids else tuple(values.shape[:1])
+    if any(tuple(i.shape) != entries for i in ids):
+        raise ValueError(f"the arrays of indices must have one shape, not {[tuple(i.shape) for i in ids]}")
+    if not ids and not values.ndim:
+        raise ValueError("values of whole arrays must have an entry axis")
+    axes = tuple(c[0] for c in checked)
+    dense = tuple(n for a, n in enumerate(shape) if a not in axes)
+    _check_values(values, entries, dense, shape, axes)
+    if len(entries) != 1:
+        values, ids = _flattened(values, dense), tuple(backend.xp.reshape(i, (-1,)) for i in ids)
+    if len({i.dtype for i in ids}) > 1:
+        widest = backend.xp.result_type(*ids)
+        ids = tuple(backend.xp.astype(i, widest) for i in ids)
+    frame = Frame(axes, ids, values, shape, padded=any(c[2] for c in checked))
+    return apply("blank_padding", frame) if frame.padded else frame  # type: ignore[no-any-return]
+
+
+def _backend_of_values(values: Array) -> Backend:
     try:
         backend = backend_of(values)
     except TypeError as error:
         raise TypeError(f"values must be an array: {error}") from None
     if facts(backend, values.dtype).kind == "other":
         raise TypeError(f"values must be bool or numeric, not {values.dtype}")
-    axes = as_axes(axis, len(shape))
-    checked = []
-    for number, given in zip(axes, indices, strict=True):
-        ids = as_index_array(given, values, hint=_SWAPPED)
-        check_size(shape[number], number, backend, values)
-        checked.append(check_ids(ids, shape[number], number, validate=validate))
-    entries = tuple(checked[0].ids.shape) if checked else tuple(values.shape[:1])
-    if any(tuple(c.ids.shape) != entries for c in checked):
-        raise ValueError(f"the arrays of indices must have one shape, not {[tuple(c.ids.shape) for c in checked]}")
-    dense = tuple(n for a, n in enumerate(shape) if a not in axes)
-    if tuple(values.shape) != entries + dense or not (checked or values.ndim):
+    return backend
+
+
+def _coordinate(given: Any, values: Array, shape: tuple[int, ...], axis: int, backend: Backend, validate: Validate) -> Ids:
+    """One checked index array."""
+    size = shape[axis]
+    ids = as_index_array(given, values, hint=_SWAPPED)
+    check_size(size, axis, backend, values)
+    return check_ids(ids, size, axis, validate=validate)
+
+
+def _check_values(
+    values: Array, entries: tuple[int, ...], dense: tuple[int, ...], shape: tuple[int, ...], axes: tuple[int, ...]
+) -> None:
+    if tuple(values.shape) != (*entries, *dense):
         raise ValueError(
-            f"values must have shape {entries + dense} (the shape of the indices, then the axes of {shape} "
+            f"values must have shape {(*entries, *dense)} (the shape of the indices, then the axes of {shape} "
             f"that are not in {axes}), not {tuple(values.shape)}"
         )
-    if len(entries) != 1:
-        values = backend.xp.reshape(values, (prod(entries), *dense))
-        checked = [c._replace(ids=backend.xp.reshape(c.ids, (-1,))) for c in checked]
-    order = sorted(range(len(axes)), key=axes.__getitem__)
-    ids = tuple(checked[i].ids for i in order)
-    if len({x.dtype for x in ids}) > 1:
-        widest = backend.xp.result_type(*ids)
-        ids = tuple(backend.xp.astype(x, widest) for x in ids)
-    frame = Frame(tuple(axes[i] for i in order), ids, values, shape, padded=any(c.padded for c in checked))
-    return apply("blank_padding", frame) if frame.padded else frame
+
+
+def _flattened(values: Array, dense: tuple[int, ...]) -> Array:
+    """Values of any-dimensional entries with one entry axis."""
+    entries = values.shape[: len(values.shape) - len(dense)]
+    return backend_of(values).xp.reshape(values, (prod(entries), *dense))
 
 
 def _verify_unique(t: IndexedSlices) -> None:

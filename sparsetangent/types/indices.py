@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from ..backend import Backend, backend_of, device_of, is_array
 from ..dtypes import facts
@@ -24,11 +24,8 @@ _PENDING: list[tuple[Array, str]] = []
 _PENDING_LIMIT = 256
 
 
-class Ids(NamedTuple):
-    """Checked ids of any shape, and whether some may be padding (equal to the axis size)."""
-
-    ids: Array
-    padded: bool
+Ids = tuple[Array, bool]
+"""Checked ids of any shape, and whether some may be padding (equal to the axis size). A plain tuple, since making one is free."""
 
 
 def as_index_array(indices: Any, like: Array, *, name: str = "indices", hint: str = "") -> Array:
@@ -38,7 +35,9 @@ def as_index_array(indices: Any, like: Array, *, name: str = "indices", hint: st
     dtype, even when empty, is a `TypeError`, to which `hint` is added; so is an array of another library.
     """
     backend = backend_of(like)
-    if is_array(indices):
+    if type(indices) is type(like):
+        pass  # one library, seen at a glance
+    elif is_array(indices):
         if backend_of(indices) is not backend:
             raise TypeError(
                 f"{name} and what they index must be arrays of one library, not {backend_of(indices).name} and {backend.name}"
@@ -49,17 +48,16 @@ def as_index_array(indices: Any, like: Array, *, name: str = "indices", hint: st
             indices = backend.xp.astype(indices, backend.kernels.index_dtype(like))
     else:
         raise TypeError(f"{name} must be an integer array or a sequence of integers, not {type(indices).__name__}")
-    if not facts(backend, indices.dtype).is_integer:
+    if facts(backend, indices.dtype).kind not in ("signed", "unsigned"):
         raise TypeError(f"{name} must have an integer dtype, not {indices.dtype}{hint}")
-    if (here := device_of(indices)) != (there := device_of(like)) and None not in (here, there):
+    if backend.name != "numpy" and (here := device_of(indices)) != (there := device_of(like)) and None not in (here, there):
         raise ValueError(f"{name} are on device {here} and what they index is on {there}; move one of them first")
     return indices
 
 
 def check_size(size: int, axis: int, backend: Backend, like: Array) -> None:
     """Refuse an axis that the widest index dtype of the backend cannot count."""
-    limit = backend.xp.iinfo(backend.kernels.index_dtype(like)).max
-    if size > limit:
+    if size > 2**31 - 1 and size > (limit := backend.xp.iinfo(backend.kernels.index_dtype(like)).max):
         raise ValueError(f"axis {axis} of size {size} is longer than the widest index dtype of {backend.name} counts: {limit}")
 
 
@@ -89,39 +87,34 @@ def check_ids(
         Whether ids out of range become padding instead of an error.
     """
     backend = backend_of(ids)
-    unsigned = facts(backend, ids.dtype).kind == "unsigned"
-    ids = _widen(ids, size, backend)
-    if not validate or prod(ids.shape) == 0:
-        return Ids(ids, False)
+    kind, itemsize = facts(backend, ids.dtype)
+    unsigned = kind == "unsigned"
+    if unsigned or itemsize < 4 or (itemsize == 4 and size >= 2**31):
+        # int32 and int64 are kept, unless the axis (and so its padding) is out of reach.
+        ids = backend.xp.astype(ids, backend.kernels.index_dtype(ids))
+    if not validate or 0 in ids.shape:
+        return ids, False
     kernels = backend.kernels
     # An unsigned value beyond int64 wraps to a negative one when it is widened, and must not count from the end.
     low = -size if negatives and not unsigned else 0
     if kernels.concrete(ids) and (kernels.synchronous(ids) or validate == "now"):
         least, greatest = kernels.bounds(ids)
         if least >= 0 and greatest < size:
-            return Ids(ids, False)
+            return ids, False
         if least >= low and greatest < size:
-            return Ids(backend.xp.where(ids < 0, ids + size, ids), False)
+            return backend.xp.where(ids < 0, ids + size, ids), False
         if not drop:
             raise IndexError(_describe(ids, low, size, axis, name))
     elif not drop and kernels.concrete(ids):
         _enqueue(backend.xp.any((ids < low) | (ids >= size)), f"{name} along axis {axis} of size {size}", backend)
     if low < 0:
         ids = backend.xp.where(ids < 0, ids + size, ids)
-    return Ids(backend.xp.where((ids < 0) | (ids >= size), _constant(ids, size), ids), True)
+    return backend.xp.where((ids < 0) | (ids >= size), _constant(ids, size), ids), True
 
 
 def _constant(like: Array, value: int) -> Array:
     xp = backend_of(like).xp
     return xp.asarray(value, dtype=like.dtype, device=device_of(like))
-
-
-def _widen(ids: Array, size: int, backend: Backend) -> Array:
-    """Keep int32 and int64; widen the rest, and int32 where the axis (and so its padding) is out of its reach."""
-    kind, itemsize = facts(backend, ids.dtype)
-    if kind == "signed" and (itemsize == 8 or (itemsize == 4 and size < 2**31)):
-        return ids
-    return backend.xp.astype(ids, backend.kernels.index_dtype(ids))
 
 
 def _describe(ids: Array, low: int, size: int, axis: int, name: str) -> str:
