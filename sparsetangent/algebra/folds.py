@@ -5,6 +5,7 @@ axes have. Sums are linear and act on the entries as they are; any other fold ne
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import prod
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ from ..dtypes import facts
 from ..kernels.base import Array, ReduceOp
 from ..types import Frame
 from .frames import drop_axes
-from .keys import make_keys, split_key
+from .keys import coordinates_of, make_keys
 
 __all__ = ["MAX", "MIN", "PROD", "Reduction", "reduce_frame", "squeeze", "sum_frame"]
 
@@ -50,20 +51,25 @@ def reduce_frame(frame: Frame, axes: tuple[int, ...], fold: Reduction, keepdims:
 
 def _fold_dense(frame: Frame, axes: tuple[int, ...], fold: Reduction) -> Frame:
     """Fold dense axes to size 1."""
-    if not axes:
-        return frame
-    xp, dense = frame.backend.xp, frame.dense_axes
-    values = frame.values
-    full = tuple(1 + dense.index(a) for a in axes if values.shape[1 + dense.index(a)] == frame.shape[a])
-    if full:
-        function = {"max": xp.max, "min": xp.min, "mul": xp.prod, "add": xp.sum}[fold.op]
-        values = _fold_values(function, values, full, frame.backend)
-    repeated = prod(
-        frame.shape[a] for a in axes if values.shape[1 + dense.index(a)] != frame.shape[a] and 1 + dense.index(a) not in full
-    )
-    if repeated != 1:
-        values = fold.repeat(values, repeated)
-    return frame._replace(values=values, shape=tuple(1 if a in axes else n for a, n in enumerate(frame.shape)))
+    xp, values = frame.backend.xp, frame.values
+    held, repeats = _held_and_repeated(frame, axes)
+    if held:
+        function = {"max": xp.max, "min": xp.min, "mul": xp.prod}[fold.op]
+        values = _fold_values(function, values, held, frame.backend)
+    if repeats != 1:
+        values = fold.repeat(values, repeats)
+    return frame._replace(values=values, shape=_with_ones(frame.shape, axes))
+
+
+def _held_and_repeated(frame: Frame, axes: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
+    """Of dense `axes`, where in the values those stand that are held in full, and how often the others repeat a value."""
+    places = {a: 1 + frame.dense_axes.index(a) for a in axes}
+    held = tuple(i for a, i in places.items() if frame.values.shape[i] == frame.shape[a])
+    return held, prod(frame.shape[a] for a, i in places.items() if i not in held)
+
+
+def _with_ones(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(1 if a in axes else n for a, n in enumerate(shape))
 
 
 def _fold_values(function: Callable[..., Array], values: Array, axes: tuple[int, ...], backend: Backend) -> Array:
@@ -71,20 +77,12 @@ def _fold_values(function: Callable[..., Array], values: Array, axes: tuple[int,
     xp, dtype = backend.xp, values.dtype
     if dtype == xp.bool:
         function = {xp.max: xp.any, xp.sum: xp.any, xp.min: xp.all, xp.prod: xp.all}[function]
-        return function(values, axis=axes, keepdims=True)
     if function in (xp.sum, xp.prod):
         held = backend.kernels.accumulator(dtype)
-        values = xp.astype(values, held, copy=False)
-        if function is xp.sum or len(axes) == 1:
-            return xp.astype(
-                function(values, axis=axes if len(axes) > 1 else axes[0], dtype=held, keepdims=True), dtype, copy=False
-            )
-        for a in axes:
-            values = function(values, axis=a, dtype=held, keepdims=True)
-        return xp.astype(values, dtype, copy=False)
-    for a in axes:  # the standard lets max and min take a tuple, and torch's take one axis
+        values, function = xp.astype(values, held, copy=False), partial(function, dtype=held)
+    for a in axes:  # one at a time, which is all that some libraries take
         values = function(values, axis=a, keepdims=True)
-    return values
+    return xp.astype(values, dtype, copy=False)
 
 
 def _fold_stored(frame: Frame, axes: tuple[int, ...], fold: Reduction) -> Frame:
@@ -92,44 +90,33 @@ def _fold_stored(frame: Frame, axes: tuple[int, ...], fold: Reduction) -> Frame:
     xp, kernels = frame.backend.xp, frame.backend.kernels
     total = prod(frame.shape[a] for a in axes)
     kept = tuple(a for a in frame.axes if a not in axes)
-    present = _present(frame)
-    if kept:
-        sizes = tuple(frame.shape[a] for a in kept)
-        columns = tuple(frame.ids[frame.axes.index(a)] for a in kept)
-        (key,), bound, flat = make_keys([columns], sizes, padded=frame.padded)
-        keys, inverse = kernels.unique_inverse(key, bound)
-        groups = int(keys.shape[0])
-        ids = _group_ids(keys, inverse, columns, sizes, flat, frame)
-    else:
-        groups, ids = 1, ()
-        dtype = kernels.index_dtype(frame.values)
-        inverse = xp.zeros((frame.n,), dtype=dtype, device=device_of(frame.values))
-        if present is not None:
-            inverse = xp.where(present, inverse, xp.asarray(1, dtype=dtype, device=device_of(frame.values)))
+    groups, ids, inverse = _grouped(frame, kept)
     start = xp.zeros((groups, *frame.values.shape[1:]), dtype=frame.values.dtype, device=device_of(frame.values))
     values = kernels.scatter_reduce(fold.op, start, inverse, frame.values, False)
     ones = xp.ones((frame.n,), dtype=kernels.index_dtype(frame.values), device=device_of(frame.values))
     counts = kernels.densify(inverse, ones, groups)
     missing = xp.reshape(counts < total, (groups, *(1,) * (values.ndim - 1)))
     values = xp.where(missing, _with_zero(fold.op, values, frame.backend), values)
-    shape = tuple(1 if a in axes else n for a, n in enumerate(frame.shape))
+    shape = _with_ones(frame.shape, axes)
     folded = Frame(kept, ids, values, shape, True, bool(kept), frame.padded or (bool(kept) and not frame.concrete))
     return _make_dense(folded, axes)
 
 
-def _group_ids(
-    keys: Array, inverse: Array, columns: tuple[Array, ...], sizes: tuple[int, ...], flat: bool, frame: Frame
-) -> tuple[Array, ...]:
+def _grouped(frame: Frame, kept: tuple[int, ...]) -> tuple[int, tuple[Array, ...], Array]:
+    """How many groups of equal coordinates along `kept` there are, their coordinates, and the group of each entry."""
     xp, kernels = frame.backend.xp, frame.backend.kernels
-    if flat:
-        ids = split_key(keys, sizes, padded=frame.padded or not frame.concrete)
-    else:
-        m = int(keys.shape[0])
-        ids = tuple(
-            kernels.scatter_reduce("max", xp.full((m,), n, dtype=c.dtype, device=device_of(c)), inverse, c, False)
-            for c, n in zip(columns, sizes, strict=True)
-        )
-    return tuple(xp.astype(i, c.dtype, copy=False) for i, c in zip(ids, columns, strict=True))
+    if kept:
+        sizes = tuple(frame.shape[a] for a in kept)
+        columns = tuple(frame.ids[frame.axes.index(a)] for a in kept)
+        (key,), bound, flat = make_keys([columns], sizes, padded=frame.padded)
+        keys, inverse = kernels.unique_inverse(key, bound)
+        padded = frame.padded or not frame.concrete
+        return int(keys.shape[0]), coordinates_of(keys, inverse, columns, sizes, flat=flat, padded=padded), inverse
+    dtype, device = kernels.index_dtype(frame.values), device_of(frame.values)
+    inverse = xp.zeros((frame.n,), dtype=dtype, device=device)
+    if frame.padded:
+        inverse = xp.astype(frame.ids[0] >= frame.stored_sizes[0], dtype)  # 1, which is padding beside one group
+    return 1, (), inverse
 
 
 def _make_dense(frame: Frame, axes: tuple[int, ...]) -> Frame:
@@ -141,19 +128,10 @@ def _make_dense(frame: Frame, axes: tuple[int, ...]) -> Frame:
     return frame._replace(values=frame.backend.xp.reshape(frame.values, (frame.values.shape[0], *inner)))
 
 
-def _present(frame: Frame) -> Array | None:
-    """Where entries are real, or None if all are."""
-    if not frame.padded:
-        return None
-    return frame.ids[0] < frame.stored_sizes[0]
-
-
 def _with_zero(op: ReduceOp, values: Array, backend: Backend) -> Array:
     """`values` with a 0 folded in."""
     xp = backend.xp
     zeros = xp.zeros_like(values)
-    if op == "add":
-        return values
     if op == "mul":
         # nan and inf times 0 are nan in the dense product too.
         return values & zeros if values.dtype == xp.bool else values * zeros
@@ -174,21 +152,13 @@ def squeeze(frame: Frame, axes: tuple[int, ...]) -> Frame:
 
 def sum_frame(frame: Frame, axes: tuple[int, ...], keepdims: bool) -> Frame:
     """The sum over axes in the dtype of the values: linear, so repeats may stay."""
-    xp, dense, values = frame.backend.xp, frame.dense_axes, frame.values
-    here = [a for a in axes if a not in frame.axes]
-    full = tuple(1 + dense.index(a) for a in here if values.shape[1 + dense.index(a)] == frame.shape[a])
-    repeated = prod(frame.shape[a] for a in here if 1 + dense.index(a) not in full)
-    if full:
-        values = _fold_values(xp.sum, values, full, frame.backend)
-    if repeated != 1:
-        # Times the count, in its own dtype: integers wrap as repeated addition does.
-        count = (
-            repeated
-            if facts(frame.backend, values.dtype).kind in ("real", "complex")
-            else _wrapped(repeated, values, frame.backend)
-        )
-        values = values * count if values.dtype != xp.bool else (values if repeated else xp.zeros_like(values))
-    shape = tuple(1 if a in axes else n for a, n in enumerate(frame.shape))
+    xp, values = frame.backend.xp, frame.values
+    held, repeats = _held_and_repeated(frame, tuple(a for a in axes if a not in frame.axes))
+    if held:
+        values = _fold_values(xp.sum, values, held, frame.backend)
+    if repeats != 1:
+        values = _times(values, repeats, frame.backend)
+    shape = _with_ones(frame.shape, axes)
     stored = tuple(a for a in frame.axes if a in axes)
     frame = frame._replace(values=values, shape=shape)
     if stored:
@@ -196,9 +166,15 @@ def sum_frame(frame: Frame, axes: tuple[int, ...], keepdims: bool) -> Frame:
     return frame if keepdims else squeeze(frame, axes)
 
 
-def _wrapped(count: int, values: Array, backend: Backend) -> Array:
-    bits = 8 * facts(backend, values.dtype).itemsize
-    wrapped = count % 2**bits
-    if facts(backend, values.dtype).kind == "signed" and wrapped >= 2 ** (bits - 1):
-        wrapped -= 2**bits
-    return backend.xp.asarray(wrapped, dtype=values.dtype, device=device_of(values))
+def _times(values: Array, count: int, backend: Backend) -> Array:
+    """The sum of `count` equal values: integers wrap as repeated addition does, and bools are or-ed."""
+    xp = backend.xp
+    kind, itemsize = facts(backend, values.dtype)
+    if kind == "bool":
+        return values if count else xp.zeros_like(values)
+    if kind in ("real", "complex"):
+        return values * count
+    wrapped = count % 2 ** (8 * itemsize)
+    if kind == "signed" and wrapped >= 2 ** (8 * itemsize - 1):
+        wrapped -= 2 ** (8 * itemsize)
+    return values * xp.asarray(wrapped, dtype=values.dtype, device=device_of(values))

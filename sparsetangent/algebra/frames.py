@@ -14,7 +14,7 @@ from ..dtypes import cast_is_linear
 from ..kernels.base import Array, DType
 from ..registry import implements
 from ..types.frame import Frame
-from .keys import frame_key, split_key
+from .keys import coordinates_of, frame_key
 
 __all__ = [
     "align",
@@ -145,22 +145,16 @@ def coalesce(frame: Frame, length: int | None = None) -> Frame:
         return frame
     if not frame.axes:
         return _fold_to(frame, length)
-    kernels, xp = frame.backend.kernels, frame.backend.xp
+    kernels = frame.backend.kernels
     (key,), bound, flat = frame_key(frame)
     padded = length is not None or not frame.concrete
     if flat:
         keys, values = kernels.coalesce(key, frame.values, bound, length)
-        ids = split_key(keys, frame.stored_sizes, padded=padded)
+        inverse = keys  # not needed: flat keys hold their coordinates
     else:
         keys, inverse = kernels.unique_inverse(key, bound, length)
-        m = int(keys.shape[0])
-        values = kernels.densify(inverse, frame.values, m)
-        # Ranks lose the coordinates. All entries of a key have the same ones, so their maximum is each of them.
-        ids = tuple(
-            kernels.scatter_reduce("max", xp.full((m,), n, dtype=c.dtype, device=device_of(c)), inverse, c, False)
-            for c, n in zip(frame.ids, frame.stored_sizes, strict=True)
-        )
-    ids = tuple(xp.astype(new, old.dtype, copy=False) for new, old in zip(ids, frame.ids, strict=True))
+        values = kernels.densify(inverse, frame.values, int(keys.shape[0]))
+    ids = coordinates_of(keys, inverse, frame.ids, frame.stored_sizes, flat=flat, padded=padded)
     return frame._replace(ids=ids, values=values, unique=True, ordered=True, padded=padded)
 
 

@@ -9,7 +9,7 @@ from ..backend import backend_of, device_of
 from ..kernels.base import Array
 from ..types.frame import Frame
 from .frames import align, broadcast_shapes, coalesce, mask_rows, store
-from .keys import make_keys, split_key
+from .keys import coordinates_of, make_keys
 
 __all__ = ["Pairs", "lookup", "match", "match_coordinates", "product", "quotient", "read", "union"]
 
@@ -165,16 +165,8 @@ def union(a: Frame, b: Frame, operation: Callable[[Array, Array], Array]) -> Fra
     keys, inverse = kernels.unique_inverse(xp.concat([left, right]), bound)
     m, padded = int(keys.shape[0]), not (a.concrete and b.concrete)
     rows = [kernels.densify(inverse[part], f.values, m) for f, part in ((a, slice(None, a.n)), (b, slice(a.n, None)))]
-    if flat:
-        ids = split_key(keys, a.stored_sizes, padded=padded)
-    else:
-        both = [xp.concat(pair) for pair in zip(a.ids, b.ids, strict=True)]
-        ids = tuple(
-            kernels.scatter_reduce("max", xp.full((m,), n, dtype=c.dtype, device=device_of(c)), inverse, c, False)
-            for c, n in zip(both, a.stored_sizes, strict=True)
-        )
-    dtype = xp.result_type(a.ids[0], b.ids[0])
-    ids = tuple(xp.astype(i, dtype, copy=False) for i in ids)
+    columns = tuple(xp.concat(pair) for pair in zip(a.ids, b.ids, strict=True))
+    ids = coordinates_of(keys, inverse, columns, a.stored_sizes, flat=flat, padded=padded)
     return Frame(axes, ids, operation(*rows), a.shape, True, True, padded or a.padded or b.padded)
 
 

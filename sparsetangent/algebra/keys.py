@@ -14,7 +14,7 @@ from ..backend import backend_of, device_of
 from ..kernels.base import Array, Kernels
 from ..types.frame import Frame
 
-__all__ = ["Keys", "frame_key", "make_keys", "split_key"]
+__all__ = ["Keys", "coordinates_of", "frame_key", "make_keys", "split_key"]
 
 
 class Keys(NamedTuple):
@@ -81,6 +81,20 @@ def split_key(key: Array, sizes: tuple[int, ...], *, padded: bool) -> tuple[Arra
             for c, n in zip(coords, sizes, strict=True)
         ]
     return tuple(coords)
+
+
+def coordinates_of(
+    distinct: Array, inverse: Array, columns: tuple[Array, ...], sizes: tuple[int, ...], *, flat: bool, padded: bool
+) -> tuple[Array, ...]:
+    """The coordinates of distinct keys, in the dtypes of the `columns` that the keys were made of."""
+    xp, kernels = backend_of(distinct).xp, backend_of(distinct).kernels
+    if flat:
+        ids = split_key(distinct, sizes, padded=padded)
+    else:
+        # Ranks lose the coordinates. All entries of a key have the same ones, so their maximum is each of them.
+        starts = (xp.full(distinct.shape, n, dtype=c.dtype, device=device_of(c)) for c, n in zip(columns, sizes, strict=True))
+        ids = tuple(kernels.scatter_reduce("max", s, inverse, c, False) for s, c in zip(starts, columns, strict=True))
+    return tuple(xp.astype(i, c.dtype, copy=False) for i, c in zip(ids, columns, strict=True))
 
 
 def _ranks(columns: list[Array], bound: int, kernels: Kernels) -> tuple[list[Array], int]:

@@ -72,19 +72,9 @@ def _scaled(name: str, t: Tangent, number: complex) -> Tangent:
     return like(t, blank_padding(frame) if frame.padded else frame)
 
 
-@implements("multiply", Tangent, Scalar)
-def multiply_by_number(a: Tangent, b: complex) -> Tangent:
-    return _scaled("multiply", a, b)
-
-
-@implements("multiply", Scalar, Tangent)
-def multiply_number(a: complex, b: Tangent) -> Tangent:
-    return _scaled("multiply", b, a)
-
-
-@implements("divide", Tangent, Scalar)
-def divide_by_number(a: Tangent, b: complex) -> Tangent:
-    return _scaled("divide", a, b)
+implements("multiply", Tangent, Scalar)(lambda t, number: _scaled("multiply", t, number))
+implements("multiply", Scalar, Tangent)(lambda number, t: _scaled("multiply", t, number))
+implements("divide", Tangent, Scalar)(lambda t, number: _scaled("divide", t, number))
 
 
 @implements("divide", Scalar, Tangent)

@@ -215,7 +215,7 @@ def _intake_one(indices: Any, values: Array, shape: tuple[int, ...], axis: int, 
     if ids.ndim != 1:
         values, ids = _flattened(values, dense), backend.xp.reshape(ids, (-1,))
     frame = Frame((axis,), (ids,), values, shape, False, False, padded)
-    return apply("blank_padding", frame) if padded else frame  # type: ignore[no-any-return]
+    return apply("blank_padding", frame) if padded else frame
 
 
 def _intake(
@@ -241,7 +241,7 @@ def _intake(
         widest = backend.xp.result_type(*ids)
         ids = tuple(backend.xp.astype(i, widest) for i in ids)
     frame = Frame(axes, ids, values, shape, padded=any(c[2] for c in checked))
-    return apply("blank_padding", frame) if frame.padded else frame  # type: ignore[no-any-return]
+    return apply("blank_padding", frame) if frame.padded else frame
 
 
 def _backend_of_values(values: Array) -> Backend:
