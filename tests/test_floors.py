@@ -12,19 +12,14 @@ from sparsetangent import registry
 
 ROOT = Path(sparsetangent.__file__).parent
 FLOORS = {
-    **{
-        "kernels": 0,
-        "backend": 1,
-        "dtypes": 1,
-        "registry": 1,
-        "policy": 1,
-        "config": 2,
-        "types": 2,
-        "algebra": 3,
-        "protocols": 4,
-    },
+    "kernels": 0,
+    **dict.fromkeys(("backend", "dtypes", "registry", "policy"), 1),
+    **dict.fromkeys(("config", "types"), 2),
+    "algebra": 3,
+    "protocols": 4,
     **dict.fromkeys(("norms", "tree", "accumulate", "project", "update"), 5),
-    **{"rules": 6, "testing": 7, "interop": 7},
+    "rules": 6,
+    **dict.fromkeys(("testing", "interop"), 7),
 }
 FILES = sorted(ROOT.rglob("*.py"))
 
