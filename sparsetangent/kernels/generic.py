@@ -298,8 +298,6 @@ class GenericKernels:
     def _scaled(self, rows: Array, alpha: complex) -> Array:
         """``alpha * rows`` in the dtype of `rows`. Bools are added or not; unsigned integers are negated by wrapping."""
         xp, dtype = self.xp, rows.dtype
-        # NumPy's float64 scalars are Python floats too, but not weak ones.
-        alpha = next((number(alpha) for number in (int, float, complex) if isinstance(alpha, number)), alpha)
         if isinstance(alpha, int | float | complex):
             if alpha == 1:
                 return rows
@@ -307,7 +305,11 @@ class GenericKernels:
                 return rows if alpha else xp.zeros_like(rows)
             if alpha == -1:
                 return xp.negative(rows)
-        scaled = rows * alpha
+        # NumPy's float64 scalars are Python floats too, but not weak ones.
+        weak: Any = alpha
+        if isinstance(alpha, float | complex):
+            weak = float(alpha) if isinstance(alpha, float) else complex(alpha)
+        scaled = rows * weak
         if scaled.dtype != dtype:
             raise TypeError(f"alpha={alpha!r} would make {scaled.dtype} of rows of {dtype}")
         return scaled

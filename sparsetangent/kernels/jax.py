@@ -80,7 +80,8 @@ class JaxKernels(GenericKernels):
         return super().unique_inverse(ids, size, length)
 
     def _static_unique(self, ids: Array, size: int, length: int) -> tuple[Array, Array]:
-        return _static_unique(ids, size, length)
+        distinct, inverse = _static_unique(ids, size, length)
+        return distinct, inverse
 
     def scatter_reduce(self, op: ReduceOp, dst: Array, ids: Array, rows: Array, include_self: bool = True) -> Array:
         self._check_op(op, dst.dtype)
@@ -93,12 +94,12 @@ def _dropping(ids: Array, size: int) -> Array:
     return jnp.where((ids < 0) | (ids >= size), jnp.asarray(size, ids.dtype), ids)
 
 
-@jax.jit
+@partial(jax.jit)
 def _bounds(ids: Array) -> tuple[Array, Array]:
     return jnp.min(ids), jnp.max(ids)
 
 
-@jax.jit
+@partial(jax.jit)
 def _gather(src: Array, ids: Array) -> Array:
     if src.shape[0] == 0:  # XLA refuses a slice of nothing
         return jnp.zeros((ids.shape[0], *src.shape[1:]), src.dtype)
@@ -122,7 +123,7 @@ def _scatter_add(dst: Array, ids: Array, rows: Array, held: DType) -> Array:
     return _put(dst, distinct, (_gather(dst, distinct).astype(held) + sums).astype(dst.dtype))
 
 
-@jax.jit
+@partial(jax.jit)
 def _put(dst: Array, ids: Array, rows: Array) -> Array:
     return dst.at[_dropping(ids, dst.shape[0])].set(rows, mode="drop")
 

@@ -21,9 +21,10 @@ _TABLE_RATIO = 8
 _DIGIT = 16
 _FEW = 256
 
-_UNSIGNED = {np.dtype(np.int32): np.dtype(np.uint32), np.dtype(np.int64): np.dtype(np.uint64)}
-_REAL = {
-    np.dtype(np.complex64): np.dtype(np.float32),
+_UNSIGNED: dict[Any, Any] = {np.dtype(np.int32): np.dtype(np.uint32), np.dtype(np.int64): np.dtype(np.uint64)}
+_FLOAT32 = np.dtype(np.float32)
+_REAL: dict[Any, Any] = {
+    np.dtype(np.complex64): _FLOAT32,
     np.dtype(np.complex128): np.dtype(np.float64),
     np.dtype(np.clongdouble): np.dtype(np.longdouble),
 }
@@ -164,12 +165,9 @@ class NumpyKernels(GenericKernels):
         return self._entries(ids, rows, dst.shape[0])
 
 
-_FLOAT32 = np.dtype(np.float32)
-
-
 def _is_quick(rows: Array) -> bool:
     """Whether ufunc.at is the fastest way: for few elements, and in one dimension (1.1 ns an element) but for bools."""
-    return rows.size <= _SMALL or (rows.ndim == 1 and rows.dtype != np.bool)
+    return bool(rows.size <= _SMALL or (rows.ndim == 1 and rows.dtype != np.bool))
 
 
 def _sums(ids: Array, rows: Array, size: int) -> Array:
