@@ -65,7 +65,13 @@ class RawModule:
     """One translation unit: the source, and an entry point for each instance in `name_expressions`."""
 
     def __init__(
-        self, *, code: str, name_expressions: Sequence[str], sanitizer: str = "plain", arch: int = 800, options: Sequence[str] = ()
+        self,
+        *,
+        code: str,
+        name_expressions: Sequence[str],
+        sanitizer: str = "plain",
+        arch: int = 800,
+        options: Sequence[str] = (),
     ) -> None:
         self.names = tuple(name_expressions)
         text = _translation_unit(code, self.names)
@@ -93,7 +99,7 @@ extern "C" const char* signature_{number}() {{ return emulator::Instance<&{name}
 
 
 def _built(text: str, command: Sequence[str]) -> Path:
-    """The shared library of a translation unit, from the cache or compiled now (safe against a second process doing the same)."""
+    """The shared library of a translation unit: from the cache, or compiled now. Two processes may do so at once."""
     headers = b"".join(path.read_bytes() for path in sorted(INCLUDE.iterdir()))
     key = hashlib.sha256(headers + text.encode() + "\0".join(command).encode()).hexdigest()[:32]
     path = cache_directory() / f"{key}.so"
@@ -136,7 +142,7 @@ class Kernel:
             return ctypes.c_void_p(argument.ctypes.data)
         if not isinstance(argument, np.generic):
             raise TypeError(f"{where} is a {type(argument).__name__}; scalars are passed as NumPy scalars of the exact type")
-        if not _agrees(wanted, argument.dtype):
+        if wanted.startswith("P") or not _agrees(wanted, argument.dtype):
             raise TypeError(f"{where} is {argument.dtype} by value, the kernel takes {wanted}")
         return ctypes.create_string_buffer(argument.tobytes(), max(argument.nbytes, 1))
 
@@ -149,7 +155,7 @@ def _check_array(where: str, wanted: str, array: np.ndarray[Any, Any]) -> None:
 
 
 def _agrees(wanted: str, dtype: np.dtype[Any]) -> bool:
-    """Kind and size. A struct of the kernel (V: half types, complex numbers) is known by its size alone, and never a plain type."""
+    """Kind and size. A struct of the kernel (V: half types, complex numbers) is known by its size, and never a plain type."""
     kind, size = wanted[0], int(wanted[1:])
     if kind == "V":
         return size == dtype.itemsize and (dtype.kind in "cV" or dtype == np.float16)

@@ -1,8 +1,8 @@
 """The seam between the launcher and an array library.
 
-`Device` is all that the launcher needs beyond the array API: `CupyDevice` gives it on a GPU, and the tests give it on NumPy arrays by
-running the same kernels on the CPU. Which of the two a launch uses follows from the arrays' type, by the kernels object that is
-registered for it.
+`Device` is all that the launcher needs beyond the array API: `CupyDevice` gives it on a GPU, and the tests give it on NumPy
+arrays by running the same kernels on the CPU. Which of the two a launch uses follows from the arrays' type, by the kernels
+object that is registered for it.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ class CupyDevice:
         return self._kernels[key]
 
     def active(self, x: Array) -> AbstractContextManager[Any]:
-        return x.device
+        device: AbstractContextManager[Any] = x.device
+        return device
 
     def address(self, x: Array) -> int:
         return int(x.data.ptr)

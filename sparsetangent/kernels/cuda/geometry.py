@@ -87,7 +87,7 @@ def chunk_length(n: int) -> int:
 
 
 def fold_levels(n: int) -> list[tuple[int, int, int]]:
-    """For every level of a fold: positions, chunk, chunks. Each chunk carries two positions to the next; one chunk is the last."""
+    """For every level of a fold: positions, chunk, chunks. Each chunk carries two positions on; a single chunk is the last."""
     levels = []
     while True:
         chunk = chunk_length(n)
@@ -96,5 +96,3 @@ def fold_levels(n: int) -> list[tuple[int, int, int]]:
         if chunks == 1:
             return levels
         n = 2 * chunks
-
-

@@ -1,4 +1,4 @@
-"""The instances of the kernel templates: their C++ names, the file each stands in, and the list of all that can be asked for."""
+"""Instances of the kernel templates: their C++ names, the file each stands in, the list of all that can be asked for."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ MAX_ELEMENTS = 8
 def pack_elements(dtype: str) -> list[int]:
     """How many elements of a dtype a pack may hold, the most first: 16 bytes, 4 bytes, or one element.
 
-    The widths between them would double the instances to serve rows of an odd number of 8 or 2 bytes, whose loads a warp joins anyway.
+    The widths between them would add a third to the instances and serve few rows, whose loads a warp joins anyway.
     """
     size = SIZES[dtype]
     return sorted({min(16 // size, MAX_ELEMENTS), max(4 // size, 1), 1}, reverse=True)

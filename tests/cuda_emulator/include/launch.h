@@ -80,6 +80,14 @@ void append_parameter(char* text) {
   sprintf(text + strlen(text), "%s%s%zu ", std::is_pointer_v<T> ? "P" : "", kind, size);
 }
 
+// The driver's bytes have no alignment of their own.
+template <class T>
+T read(const void* bytes) {
+  T value;
+  memcpy(&value, bytes, sizeof value);
+  return value;
+}
+
 template <auto Kernel>
 struct Instance;
 template <class... Args, void (*Kernel)(Args...)>
@@ -88,7 +96,7 @@ struct Instance<Kernel> {
 
   template <size_t... I>
   static void call_with(void** arguments, std::index_sequence<I...>) {
-    Kernel(*static_cast<Args*>(arguments[I])...);
+    Kernel(read<Args>(arguments[I])...);
   }
   static const char* signature() {
     static char text[512] = {};
