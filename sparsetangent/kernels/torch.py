@@ -16,7 +16,7 @@ from torch.autograd.graph import increment_version
 
 from .base import Array, DType, ReduceOp
 from .generic import _COMBINE, GenericKernels
-from .numpy import NumpyKernels
+from .numpy import _SMALL, NumpyKernels
 
 __all__ = ["TorchKernels"]
 
@@ -82,9 +82,10 @@ class TorchKernels(GenericKernels):
     # Sums
 
     def densify(self, ids: Array, rows: Array, size: int) -> Array:
-        held = rows.to(self.accumulator(rows.dtype))
+        held = self._held(rows, rows.dtype)
         if _is_plain(held, ids):
-            return torch.from_numpy(self._numpy.densify(_numpy(ids), _numpy(held), size)).to(rows.dtype)
+            sums = torch.from_numpy(self._numpy.densify(_numpy(ids), _numpy(held), size))
+            return sums if held is rows else sums.to(rows.dtype)
         ids, inside = self._checked(ids, size)
         if inside is not None:
             # One row more, for padding: nothing to branch on.
@@ -98,7 +99,7 @@ class TorchKernels(GenericKernels):
         if held == dst.dtype and _is_plain(dst, ids, rows):
             self._numpy.scatter_add(_numpy(dst), _numpy(ids), _numpy(rows), alpha)
             return _written(dst)
-        rows = self._scaled(rows.to(held), alpha)
+        rows = self._scaled(self._held(rows, dst.dtype), alpha)
         if held != dst.dtype or dst.dtype == torch.bool or dst.dtype in _SIGNED:
             return self._merge_into(dst, ids, rows)
         ids, inside = self._checked(ids, dst.shape[0])
@@ -107,6 +108,10 @@ class TorchKernels(GenericKernels):
                 return dst
             ids, rows = self._clipped(ids, inside), self._where_rows(inside, rows)
         return _add_at(dst, ids, _apart(rows, dst), in_place=not _is_transformed())
+
+    def _held(self, rows: Array, dtype: DType) -> Array:
+        held = self.accumulator(dtype)
+        return rows if rows.dtype == held else rows.to(held)
 
     def _merge_into(self, dst: Array, ids: Array, rows: Array) -> Array:
         """Sum the rows of each id, then add it to what `dst` holds: one rounding of half types, and no ``+=`` needed."""
@@ -167,11 +172,13 @@ class TorchKernels(GenericKernels):
         self._check_op(op, dst.dtype)
         if op == "add" and include_self:
             return self.scatter_add(dst, ids, rows)
-        if dst.dtype not in _BITS and _is_plain(dst, ids, rows):
+        # For wide rows torch's own extremes and products are 5 times faster than NumPy's (1e5 rows of 64: 7 ms, 38).
+        by_numpy = op in ("add", "mean") or rows.numel() <= _SMALL or dst.dtype in _SIGNED
+        if by_numpy and dst.dtype not in _BITS and _is_plain(dst, ids, rows):
             self._numpy.scatter_reduce(op, _numpy(dst), _numpy(ids), _numpy(rows), include_self)
             return _written(dst)
         distinct, inverse = self.unique_inverse(ids, dst.shape[0])
-        folded = self._folded(op, inverse, rows.to(self.accumulator(dst.dtype)), distinct.shape[0])
+        folded = self._folded(op, inverse, self._held(rows, dst.dtype), distinct.shape[0])
         if include_self:
             folded = getattr(torch, _COMBINE[op])(self.gather(dst, distinct).to(folded.dtype), folded)
         if op == "mean":
@@ -222,7 +229,7 @@ def _is_plain(*tensors: Array) -> bool:
         return False
     taped = torch.is_grad_enabled()
     for x in tensors:
-        if type(x) not in (torch.Tensor, torch.nn.Parameter) or x.device.type != "cpu" or (taped and x.requires_grad):
+        if type(x) not in (torch.Tensor, torch.nn.Parameter) or not x.is_cpu or (taped and x.requires_grad):
             return False
         if x.is_conj() or x.is_neg() or x.layout != torch.strided:
             return False
