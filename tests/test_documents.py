@@ -1,0 +1,24 @@
+"""The code in the documents runs."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+BLOCKS = [
+    pytest.param(code, id=f"{file.relative_to(ROOT)}-{i}")
+    for file in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    for i, code in enumerate(re.findall(r"```python\n(.*?)```", file.read_text(), re.DOTALL))
+]
+
+
+@pytest.mark.parametrize("code", BLOCKS)
+def test_code_block(code):
+    exec(compile(code, "block", "exec"), {})
+
+
+def test_links_between_documents_lead_somewhere():
+    for file in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        for target in re.findall(r"\]\(([^)#]+)\)", file.read_text()):
+            assert target.startswith("https://") or (file.parent / target).exists(), f"{file}: {target}"
