@@ -32,7 +32,7 @@ def row_elements(rows: Array) -> int:
 
 def check_target(dst: Array) -> None:
     """A write into overlapping elements has no defined result, and a read-only array must stay what it is."""
-    if any(step == 0 and n > 1 for step, n in zip(dst.strides, dst.shape, strict=True)):
+    if dst.size and any(step == 0 and n > 1 for step, n in zip(dst.strides, dst.shape, strict=True)):
         raise ValueError("dst overlaps itself: an axis has stride 0")
     if not getattr(dst.flags, "writeable", True):
         raise ValueError("dst is read-only")
