@@ -7,7 +7,8 @@ A backend is fast because its kernels are; everything above this floor is writte
 Conventions, in force for every method:
 
 - ``ids`` is one integer array of shape ``(n,)``; ``rows`` has shape ``(n, *inner)``; ``size`` is the length of the indexed
-  axis, a Python int.
+  axis, a Python int. Ids that come back have the dtype of those given, if that is int32 or int64 (which `size` must fit), and
+  the backend's `index_dtype` otherwise.
 - An id equal to ``size`` is *padding*: a write skips it, a read gives zeros. Any other id outside ``[0, size)`` is a fault.
   Where Python can see values (`concrete`) it raises `IndexError` before anything is written; where it cannot, the entry
   is treated as padding. No method may ever touch memory out of bounds, whatever the ids hold: callers can
@@ -98,8 +99,9 @@ class Kernels(Protocol):
     def scatter_reduce(self, op: ReduceOp, dst: Array, ids: Array, rows: Array, include_self: bool = True) -> Array:
         """Fold ``rows[i]`` into ``dst[ids[i]]`` by `op`.
 
-        With ``include_self=False`` what `dst` held at a named row takes no part; rows that are not named keep what they hold. ``"mean"``
-        needs a floating or complex dtype, and counts `dst` as one of the elements if `include_self`.
+        With ``include_self=False`` what `dst` held at a named row takes no part; rows that are not named keep what they hold.
+        ``"mean"`` needs a floating or complex dtype, ``"min"`` and ``"max"`` one that has an order, else it is a `TypeError`; the
+        mean counts `dst` as one of the elements if `include_self`.
         """
         ...
 

@@ -106,6 +106,20 @@ def test_scatter_reduce(xp, kernels, op, include_self):
 
 
 @pytest.mark.parametrize("op", ref.OPS)
+def test_folds_of_many_rows(xp, kernels, op):
+    # Runs of every length up to some hundreds: other ways than for few elements.
+    rng = np.random.default_rng(11)
+    n = 900
+    ids = np.sort(rng.zipf(1.3, n) % 50).astype(np.int32)[rng.permutation(n)]
+    rows, before = ref.values(rng, (n, 4), "float32"), ref.values(rng, (50, 4), "float32")
+    if op == "mul":
+        rows = np.sign(rows) * rng.choice([0.5, 1, 2], rows.shape).astype(np.float32)
+    for include_self in (True, False):
+        got = kernels.scatter_reduce(op, ref.give(xp, before.copy()), ref.give(xp, ids), ref.give(xp, rows), include_self)
+        check(got, ref.loop_reduce(op, before, ids, rows, include_self), "float32", exact=op != "mean")
+
+
+@pytest.mark.parametrize("op", ref.OPS)
 def test_nan_propagates(xp, kernels, op):
     ids = xp.asarray([0, 0, 1, 1, 2])
     for place in (0, 1):

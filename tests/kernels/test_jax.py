@@ -85,6 +85,8 @@ def test_more_distinct_ids_than_length_are_dropped_under_jit():
     distinct, sums = f(jnp.asarray([7, 3, 5, 3]), jnp.asarray([1.0, 2.0, 4.0, 8.0]))
     assert distinct.tolist() == [3, 5]
     assert sums.tolist() == [10, 4]
+    distinct, inverse = jax.jit(lambda i: kernels.unique_inverse(i, 9, 1))(jnp.asarray([7, 3, 5, 3]))
+    assert (distinct.tolist(), inverse.tolist()) == ([3], [1, 0, 1, 0])
 
 
 def test_rows_traced_and_ids_known_are_checked():

@@ -265,14 +265,16 @@ def test_dtypes_that_torch_cannot_add_under_compile(dtype):
         assert got.tolist() == f(IDS).tolist()
 
 
-def test_rows_that_overlap_dst_with_gradients():
-    dst = torch.arange(8.0).reshape(4, 2)
+def test_rows_that_overlap_a_watched_dst():
     weight = torch.ones(4, 2, requires_grad=True)
-    rows = dst[:3]
-    kernels.scatter_add(dst, torch.tensor([1, 2, 3]), rows.requires_grad_(False))
-    assert dst.tolist() == [[0, 1], [2, 4], [6, 8], [10, 12]]
-    out = kernels.scatter_add(dst * weight, torch.tensor([0]), dst[:1])
-    assert out[0].tolist() == [0, 2]
+    for write in (kernels.scatter_add, kernels.put):
+        dst = torch.arange(8.0).reshape(4, 2) * weight
+        write(dst, torch.tensor([1, 2, 3]), dst[:3])
+        old = torch.arange(8.0).reshape(4, 2)
+        want = old[:3] + (old[1:] if write == kernels.scatter_add else 0)
+        assert dst[1:].tolist() == want.tolist()
+    dst.sum().backward()
+    assert weight.grad.tolist() == [[0, 2], [2, 3], [4, 5], [0, 0]]
 
 
 def test_numpy_agrees_on_large_inputs():
