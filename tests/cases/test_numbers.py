@@ -88,7 +88,7 @@ def test_nan_is_not_zero(xp):
 
 
 def test_infinities_stay_in_their_own_row(xp):
-    """The kind of C54 and C56: an infinite row must not reach the others."""
+    """An infinite row must not reach the others, as it does in differences of cumulative sums."""
     t = slices(xp, [1, 2, 1], [[np.inf], [1.5], [2.0]], (3, 1))
     for u in (t, t.coalesce(), t + slices(xp, [0], [[0.5]], (3, 1)) - slices(xp, [0], [[0.5]], (3, 1))):
         same(u, [[0], [np.inf], [1.5]])
