@@ -1,0 +1,41 @@
+"""The examples run, and what they print holds: a small configuration, in a process of its own as a user would start it."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def test_word_vectors_compare_compact_with_dense(tmp_path: Path) -> None:
+    pytest.importorskip("rich")
+    pytest.importorskip("matplotlib")
+    picture = tmp_path / "word_vectors.png"
+    small = ["--rows", "16384", "--dim", "16", "--min-count", "30", "--seconds", "1", "--output", str(picture)]
+    printed = subprocess.run(
+        [sys.executable, "-W", "error", str(EXAMPLES / "word_vectors.py"), *small],
+        env={**os.environ, "COLUMNS": "120"},
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+
+    assert re.search(r"thread +│ .*threads", printed)
+    stored, rows, excess = _numbers(r"([\d,]+) of ([\d,]+) rows stored; ([+-][\d.]+)%", printed)
+    assert (stored, rows) == (64 * (12 + 20), 16384)
+    assert abs(excess) < 10
+    apart, moved = _numbers(r"largest difference (\S+), in a table that moved by up to (\S+)", printed)
+    assert apart < 1e-5 < moved
+    assert re.search(r"step time: compact is [\d.]+ times faster", printed)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert str(picture) in printed
+
+
+def _numbers(pattern: str, text: str) -> list[float]:
+    found = re.search(pattern, text)
+    assert found, text
+    return [float(group.replace(",", "")) for group in found.groups()]
