@@ -14,7 +14,7 @@ LONG = 20 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 1
 
 def for_all(xp: Any, body: Callable[..., None], *strategies: st.SearchStrategy[Any], examples: int = 60) -> None:
     """Run `body` on values drawn from the strategies: fewer on slow backends, the same ones every time."""
-    count = max(3, int(examples * WEIGHT[xp.backend_name])) * LONG
+    count = max(2, int(examples * WEIGHT[xp.backend_name])) * LONG
     configured = settings(
         max_examples=count,
         deadline=None,

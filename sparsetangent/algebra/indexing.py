@@ -10,9 +10,9 @@ from ..registry import implements
 from ..types import Frame, Tangent
 from ..types.indexed_slices import as_axis
 from ..types.indices import as_index_array, check_ids
-from .frames import coalesce, keep, mask_rows
+from .frames import coalesce, keep
 from .index_key import Key, parse_key
-from .join import match, read
+from .join import match, pad_invalid, read
 from .keys import make_keys, split_key
 from .shapes import insert_axes, permute_frame
 from .wrap import like, settle
@@ -138,12 +138,7 @@ def _read_stored(frame: Frame, ids: dict[int, Array], key: Key, left: tuple[int,
     coords += tuple(xp.take(frame.ids[frame.axes.index(a)], pairs.right, axis=0) for a in kept)
     axes = (*range(len(key.entries)), *(len(key.entries) + left.index(a) for a in kept))
     result = Frame(axes, coords, values, shape, unique=bool(axes), padded=frame.padded and bool(kept))
-    if pairs.valid is None:
-        return result
-    sizes = result.stored_sizes
-    padding = (xp.asarray(n, dtype=c.dtype, device=device_of(c)) for n, c in zip(sizes, coords, strict=True))
-    coords = tuple(xp.where(pairs.valid, c, p) for c, p in zip(coords, padding, strict=True))
-    return result._replace(ids=coords, values=mask_rows(values, pairs.valid), padded=bool(axes))
+    return pad_invalid(result, pairs)
 
 
 @implements("take", Tangent)

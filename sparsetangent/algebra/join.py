@@ -11,7 +11,7 @@ from ..types.frame import Frame
 from .frames import align, broadcast_shapes, coalesce, mask_rows, store
 from .keys import coordinates_of, make_keys
 
-__all__ = ["Pairs", "lookup", "match", "match_coordinates", "product", "quotient", "read", "union"]
+__all__ = ["Pairs", "lookup", "match", "match_coordinates", "pad_invalid", "product", "quotient", "read", "union"]
 
 
 class Pairs(NamedTuple):
@@ -101,7 +101,10 @@ def product(a: Frame, b: Frame, operation: Callable[[Array, Array], Array]) -> F
     }
     left = read(a, {axis: ids[axis] for axis in axes if axis not in a.axes}, pairs.left)
     right = read(b, {axis: ids[axis] for axis in axes if axis not in b.axes}, pairs.right)
-    return _finish(a, axes, tuple(ids[axis] for axis in axes), operation(left, right), pairs.valid)
+    padded = a.padded or b.padded
+    return pad_invalid(
+        Frame(axes, tuple(ids[axis] for axis in axes), operation(left, right), a.shape, True, False, padded), pairs
+    )
 
 
 def match_coordinates(a: Frame, b: Frame, a_axes: Sequence[int], b_axes: Sequence[int]) -> Pairs:
@@ -204,10 +207,11 @@ def _at_entries_of(a: Frame, array: Frame, operation: Callable[[Array, Array], A
     return a._replace(values=operation(a.values, read(array, at)))
 
 
-def _finish(like: Frame, axes: tuple[int, ...], ids: tuple[Array, ...], values: Array, valid: Array | None) -> Frame:
-    frame = Frame(axes, ids, values, like.shape, unique=True)
-    if valid is None:
+def pad_invalid(frame: Frame, pairs: Pairs) -> Frame:
+    """Make padding of the pairs that are none."""
+    if pairs.valid is None:
         return frame
-    xp = like.backend.xp
-    ids = tuple(xp.where(valid, i, xp.asarray(n, dtype=i.dtype)) for i, n in zip(ids, frame.stored_sizes, strict=True))
-    return frame._replace(ids=ids, values=mask_rows(values, valid), padded=True)
+    xp = frame.backend.xp
+    padding = (xp.asarray(n, dtype=i.dtype) for i, n in zip(frame.ids, frame.stored_sizes, strict=True))
+    ids = tuple(xp.where(pairs.valid, i, p) for i, p in zip(frame.ids, padding, strict=True))
+    return frame._replace(ids=ids, values=mask_rows(frame.values, pairs.valid), padded=bool(frame.axes))
