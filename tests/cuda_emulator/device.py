@@ -39,31 +39,45 @@ def _family(name: str) -> tuple[str, str]:
     return source_of(name), ""
 
 
-@cache
-def compiled(name: str, sanitizer: str = "plain", arch: int = 800) -> Kernel:
-    """An instance of the package's kernels, compiled for the CPU."""
-    return _module(_modules()[name], sanitizer, arch).get_function(name)
+Mutation = tuple[str, str]
+"""A piece of source text, and what is put in its place."""
 
 
 @cache
-def _module(names: tuple[str, ...], sanitizer: str, arch: int) -> RawModule:
-    return RawModule(code=source_of(names[0]), name_expressions=names, sanitizer=sanitizer, arch=arch)
+def compiled(name: str, sanitizer: str = "plain", arch: int = 800, mutation: Mutation | None = None) -> Kernel:
+    """An instance of the package's kernels, compiled for the CPU; with a deliberate bug, if the source has the place for it."""
+    applies = mutation is not None and mutation[0] in source_of(name)
+    return _module(_modules()[name], sanitizer, arch, mutation if applies else None).get_function(name)
+
+
+@cache
+def _module(names: tuple[str, ...], sanitizer: str, arch: int, mutation: Mutation | None) -> RawModule:
+    code = source_of(names[0])
+    if mutation:
+        code = code.replace(*mutation)
+    return RawModule(code=code, name_expressions=names, sanitizer=sanitizer, arch=arch)
 
 
 class EmulatedDevice:
-    """One pretended GPU whose memory is NumPy arrays. `seed` chooses the schedule of the launches that follow."""
+    """One pretended GPU whose memory is NumPy arrays. `seed` chooses the schedule of the launches that follow.
+
+    `launched` records what ran: instance, grid and block.
+    """
 
     xp = array_api_compat.numpy
 
-    def __init__(self, *, sanitizer: str = "plain", arch: int = 800, seed: int = 0) -> None:
+    def __init__(
+        self, *, sanitizer: str = "plain", arch: int = 800, seed: int = 0, mutation: Mutation | None = None
+    ) -> None:
         self.sanitizer = sanitizer
+        self.mutation = mutation
         self.arch = arch
         self.seed = seed
         self.launched: list[tuple[str, tuple[int, ...], tuple[int, ...]]] = []
         self._flag = np.zeros(1, np.int32)
 
     def get(self, name: str) -> Launch:
-        kernel = compiled(name, self.sanitizer, self.arch)
+        kernel = compiled(name, self.sanitizer, self.arch, self.mutation)
 
         def launch(grid: tuple[int, ...], block: tuple[int, ...], arguments: Any) -> None:
             self.launched.append((name, grid, block))

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["COMPILER", "SANITIZERS", "EmulationError", "Kernel", "RawModule", "cache_directory"]
+__all__ = ["COMPILER", "SANITIZERS", "CompileError", "EmulationError", "Kernel", "RawModule", "cache_directory"]
 
 INCLUDE = Path(__file__).parent / "include"
 COMPILER = os.environ.get("CXX", "g++")
@@ -35,15 +35,19 @@ SANITIZERS = {
     "address": [*_STRICT, "-fsanitize=address,undefined,float-cast-overflow"],
     "thread": ["-g1", "-fsanitize=thread"],
 }
-# No contraction and no type-based aliasing: packs are read through pointers of another type, which CUDA's compiler accepts.
-_FLAGS = ["-x", "c++", "-std=c++17", "-O1", "-fPIC", "-shared", "-fno-strict-aliasing", "-ffp-contract=off", "-pipe"]
+# Not optimised: compiling takes longer than running. No contraction and no type-based aliasing: packs are read through pointers of another type, which CUDA's compiler accepts.
+_FLAGS = ["-x", "c++", "-std=c++17", "-O0", "-fPIC", "-shared", "-fno-strict-aliasing", "-ffp-contract=off", "-pipe"]
 _WARNINGS = ["-Wall", "-Wno-unknown-pragmas", "-Wno-unused-function", "-Wno-unused-variable"]
 
 _SHARED = re.compile(r"__shared__\s+([\w:]+(?:<[^;{}]*?>)?)\s+(\w+)\s*((?:\[[^\]]*\])*)\s*;")
 
 
 class EmulationError(RuntimeError):
-    """The source does not compile, or a kernel did what CUDA forbids."""
+    """A kernel did what CUDA forbids."""
+
+
+class CompileError(Exception):
+    """The source is no CUDA C, or none that the emulator knows."""
 
 
 class _Dim3(ctypes.Structure):
@@ -86,7 +90,7 @@ class RawModule:
 def _translation_unit(code: str, names: Sequence[str]) -> str:
     body = _SHARED.sub(r"auto& \2 = emulator::shared<\1\3>([]{});", code)
     if "__shared__" in body:
-        raise EmulationError("write each __shared__ variable as a declaration of its own: __shared__ T name[N];")
+        raise CompileError("write each __shared__ variable as a declaration of its own: __shared__ T name[N];")
     entries = "\n".join(_ENTRY.format(number=i, name=name) for i, name in enumerate(names))
     return f'#include "cuda_on_cpu.h"\n#line 1 "kernel.cu"\n{body}\n#line 1 "entries.cpp"\n{entries}\n'
 
@@ -107,7 +111,7 @@ def _built(text: str, command: Sequence[str]) -> Path:
         unfinished = path.with_suffix(f".{os.getpid()}")
         run = subprocess.run([*command, "-o", str(unfinished), "-"], input=text, text=True, capture_output=True)
         if run.returncode:
-            raise EmulationError(run.stderr[:3000])
+            raise CompileError(run.stderr[:3000])
         unfinished.replace(path)
     return path
 

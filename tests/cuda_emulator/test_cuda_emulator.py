@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from .module import MISSING, EmulationError, RawModule
+from .module import MISSING, CompileError, EmulationError, RawModule
 from .planted import CASES, observe
 from .sanitized import missing, run
 
@@ -150,5 +150,5 @@ def test_arguments_are_checked(arguments: tuple[Any, ...], message: str) -> None
 
 
 def test_a_compile_error_shows_the_line() -> None:
-    with pytest.raises(EmulationError, match=r"kernel\.cu:2"):
+    with pytest.raises(CompileError, match=r"kernel\.cu:2"):
         kernel_of("__global__ void k(float* out) {\n  nonsense;\n}", "k")
