@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -161,15 +162,33 @@ def _check_target(dense: Array, frame: Frame, alpha: complex, backend: Backend) 
 
 
 def _refuse_unwritable(target: Array, name: str) -> None:
-    if prod(target.shape) == 0:
-        return
     if isinstance(target, np.ndarray):
         if not target.flags.writeable:
             raise ValueError(f"{name} is read-only")
-        if any(step == 0 and n > 1 for step, n in zip(target.strides, target.shape, strict=True)):
-            raise ValueError(f"{name} overlaps itself: an axis has stride 0")
-    elif hasattr(target, "stride") and any(step == 0 and n > 1 for step, n in zip(target.stride(), target.shape, strict=True)):
-        raise ValueError(f"{name} overlaps itself: an axis has stride 0")
+        strides, unit = target.strides, target.itemsize
+    elif hasattr(target, "stride"):
+        strides, unit = target.stride(), 1
+    else:
+        return
+    if _may_overlap(target.shape, strides, unit):
+        raise ValueError(
+            f"{name} overlaps itself: several of its elements share memory (shape {tuple(target.shape)}, strides {strides})"
+        )
+
+
+def _may_overlap(shape: Sequence[int], strides: Sequence[int], unit: int) -> bool:
+    """Whether a strided array may hold one place twice: an axis steps less far than the axes inside it reach.
+
+    No array that slices, transposes or reshapes of an ordinary one give does that.
+    """
+    if 0 in shape:
+        return False
+    reach = unit
+    for step, n in sorted((abs(step), n) for step, n in zip(strides, shape, strict=True) if n > 1):
+        if step < reach:
+            return True
+        reach = step * (n - 1) + reach
+    return False
 
 
 def add_frame_into(dense: Array, frame: Frame, alpha: complex = 1) -> Array:

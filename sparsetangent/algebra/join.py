@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ..backend import backend_of, device_of
 from ..kernels.base import Array
 from ..types.frame import Frame
-from .frames import align, broadcast_shapes, coalesce, mask_rows, store
+from .frames import align, blank_padding, broadcast_shapes, coalesce, mask_rows, store
 from .keys import coordinates_of, make_keys
 
 __all__ = ["Pairs", "lookup", "match", "match_coordinates", "pad_invalid", "product", "quotient", "read", "union"]
@@ -102,9 +102,11 @@ def product(a: Frame, b: Frame, operation: Callable[[Array, Array], Array]) -> F
     left = read(a, {axis: ids[axis] for axis in axes if axis not in a.axes}, pairs.left)
     right = read(b, {axis: ids[axis] for axis in axes if axis not in b.axes}, pairs.right)
     padded = a.padded or b.padded
-    return pad_invalid(
+    frame = pad_invalid(
         Frame(axes, tuple(ids[axis] for axis in axes), operation(left, right), a.shape, True, False, padded), pairs
     )
+    # Where one stores more axes than the other, padding of one meets entries of the other and has coordinates of both.
+    return blank_padding(frame) if padded and a.axes != b.axes else frame
 
 
 def match_coordinates(a: Frame, b: Frame, a_axes: Sequence[int], b_axes: Sequence[int]) -> Pairs:
@@ -125,20 +127,15 @@ def quotient(a: Frame, b: Frame, operation: Callable[[Array, Array], Array]) -> 
     """`operation` on the places that the left frame stores, with the right one's values there, implicit zeros included."""
     a, b = _aligned(a, b)
     if _is_array(b):
-        result = _at_entries_of(a, b, operation)
-    else:
-        # Every axis that the divisor stores is stored in the numerator too, so one look-up finds the divisor's rows.
-        a = store(a, b.axes)
-        ids = dict(zip(a.axes, a.ids, strict=True))
-        rows = lookup(b, {axis: ids[axis] for axis in b.axes}) if b.axes else _only(coalesce(b))
-        found = b._replace(ids=tuple(ids[axis] for axis in b.axes), values=rows)
-        elsewhere = {axis: ids[axis] for axis in a.axes if axis not in b.axes}
-        result = a._replace(values=operation(a.values, read(found, elsewhere, _positions(a) if b.axes else None)))
-    if result.padded and result.axes:
-        # 0 / 0 in a padding row would come back as nan.
-        inside = result.ids[0] < result.shape[result.axes[0]]
-        result = result._replace(values=mask_rows(result.values, inside))
-    return result
+        return _at_entries_of(a, b, operation)
+    # Every axis that the divisor stores is stored in the numerator too, so one look-up finds the divisor's rows.
+    a = store(a, b.axes)
+    ids = dict(zip(a.axes, a.ids, strict=True))
+    rows = lookup(b, {axis: ids[axis] for axis in b.axes}) if b.axes else _only(coalesce(b))
+    found = b._replace(ids=tuple(ids[axis] for axis in b.axes), values=rows)
+    elsewhere = {axis: ids[axis] for axis in a.axes if axis not in b.axes}
+    divisor = read(found, elsewhere, _positions(a) if b.axes else None)
+    return a._replace(values=operation(a.values, _beside(a, divisor)))
 
 
 def lookup(frame: Frame, at: Mapping[int, Array]) -> Array:
@@ -204,7 +201,16 @@ def _is_array(frame: Frame) -> bool:
 def _at_entries_of(a: Frame, array: Frame, operation: Callable[[Array, Array], Array]) -> Frame:
     """The values of `a` with those of a dense array at its entries; repeats and order stay as they are."""
     at = dict(zip(a.axes, a.ids, strict=True))
-    return a._replace(values=operation(a.values, read(array, at)))
+    return a._replace(values=operation(a.values, _beside(a, read(array, at))))
+
+
+def _beside(frame: Frame, rows: Array) -> Array:
+    """The other operand's rows, with ones beside padding: 0 / 0 and 0 * inf would make nan of its zeros."""
+    if not (frame.padded and frame.axes):
+        return rows
+    xp = frame.backend.xp
+    inside = xp.reshape(frame.ids[0] < frame.stored_sizes[0], (-1, *(1,) * (rows.ndim - 1)))
+    return xp.where(inside, rows, xp.ones((1,) * rows.ndim, dtype=rows.dtype, device=device_of(rows)))
 
 
 def pad_invalid(frame: Frame, pairs: Pairs) -> Frame:

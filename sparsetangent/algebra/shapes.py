@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from math import prod
 from typing import Any
 
-from ..backend import common_backend, device_of
+from ..backend import common_backend
 from ..kernels.base import Array
 from ..registry import implements
 from ..types import Fill, Frame, IndexedSlices, Tangent, Zero
 from ..types.indexed_slices import as_axes, as_axis, as_shape
+from ..types.indices import check_size
 from .dense import implicit
 from .folds import squeeze as squeeze_dense
 from .folds import sum_frame
 from .frames import align, broadcast_shapes, drop_axes, expand, promote, store
-from .keys import make_keys, split_key
+from .reshape import reshape
 from .wrap import like, operand_frames, reshaped, settle
 
 __all__ = [
@@ -25,7 +25,6 @@ __all__ = [
     "expand_dims",
     "flip",
     "permute_dims",
-    "reshape",
     "roll",
     "squeeze",
     "stack",
@@ -161,90 +160,6 @@ def sum_to_shape(x: Tangent | Array, shape: Sequence[int]) -> Any:
     return settle(None, frame)
 
 
-@implements("reshape", Tangent)
-def reshape(x: Tangent, /, shape: Sequence[int], *, copy: bool | None = None) -> Any:
-    """Another shape over the same elements. An axis block that mixes stored and dense axes is stored whole."""
-    target = _inferred(shape, x.shape)
-    if target == x.shape:
-        return x
-    if isinstance(x, (Fill, Zero)):
-        frame = x._frame()
-        values = frame.backend.xp.reshape(frame.values, (frame.values.shape[0], *(1,) * len(target)))
-        return like(x, frame._replace(values=values, shape=target))
-    return reshaped(x, _reshape_frame(x._frame(), target))
-
-
-def _inferred(shape: Sequence[int], old: tuple[int, ...]) -> tuple[int, ...]:
-    wanted = [operator.index(n) for n in (shape if isinstance(shape, (tuple, list)) else (shape,))]
-    known = prod(n for n in wanted if n != -1)
-    if wanted.count(-1) == 1 and known and prod(old) % known == 0:
-        wanted[wanted.index(-1)] = prod(old) // known
-    if any(n < 0 for n in wanted) or prod(wanted) != prod(old):
-        raise ValueError(f"cannot reshape a tangent of shape {old} into {tuple(shape)}")
-    return tuple(wanted)
-
-
-def _blocks(old: tuple[int, ...], new: tuple[int, ...]) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """The finest split of both shapes into runs of axes with equal products (no axis of size 0)."""
-    blocks = []
-    i = j = 0
-    while i < len(old) or j < len(new):
-        start = i, j
-        left = right = 1
-        if i < len(old):
-            left, i = old[i], i + 1
-        if j < len(new):
-            right, j = new[j], j + 1
-        while left != right:
-            if left < right:
-                left, i = left * old[i], i + 1
-            else:
-                right, j = right * new[j], j + 1
-        blocks.append((tuple(range(start[0], i)), tuple(range(start[1], j))))
-    return blocks
-
-
-def _reshape_frame(frame: Frame, shape: tuple[int, ...]) -> Frame:
-    xp = frame.backend.xp
-    if prod(shape) == 0:
-        return _empty_frame(frame, shape)
-    blocks = _blocks(frame.shape, shape)
-    mixed = [a for old, _ in blocks for a in old if any(b in frame.axes for b in old) and a not in frame.axes]
-    frame = store(frame, mixed)
-    axes: list[int] = []
-    ids: list[Array] = []
-    inner: list[int] = []
-    whole: list[int] = []
-    for old, new in blocks:
-        if any(a in frame.axes for a in old):
-            columns = tuple(frame.ids[frame.axes.index(a)] for a in old)
-            sizes = tuple(frame.shape[a] for a in old)
-            (key,), _, _ = make_keys([columns], sizes, padded=frame.padded)
-            axes += new
-            ids += split_key(key, tuple(shape[b] for b in new), padded=frame.padded) if new else []
-        elif _is_one(frame, old):
-            inner += [1] * len(new)
-        else:
-            whole += old
-            inner += [shape[b] for b in new]
-    values = xp.reshape(expand(frame, tuple(whole)).values, (frame.n, *inner))
-    # Flat positions ascend with the coordinates inside a block, and blocks keep their order.
-    return Frame(tuple(axes), tuple(ids), values, shape, frame.unique, frame.ordered, frame.padded and bool(axes))
-
-
-def _is_one(frame: Frame, axes: tuple[int, ...]) -> bool:
-    """Whether dense axes are all held with size 1, so that they stay so in any shape."""
-    return all(frame.values.shape[1 + frame.dense_axes.index(a)] == 1 for a in axes)
-
-
-def _empty_frame(frame: Frame, shape: tuple[int, ...]) -> Frame:
-    """A frame of a shape without elements, with its first axis stored."""
-    xp = frame.backend.xp
-    dtype, device = frame.backend.kernels.index_dtype(frame.values), device_of(frame.values)
-    values = xp.zeros((0, *shape[1:]), dtype=frame.values.dtype, device=device)
-    return Frame((0,), (xp.zeros((0,), dtype=dtype, device=device),), values, shape, True, True)
-
-
 @implements("flip", Tangent)
 def flip(x: Tangent, /, *, axis: int | tuple[int, ...] | None = None) -> Any:
     """Reverse axes."""
@@ -317,6 +232,7 @@ def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Any:
     shape = tuple(total if a == number else n for a, n in enumerate(frames[0].shape))
     if all(isinstance(x, Zero) for x in arrays):
         return Zero(shape, like=frames[0].values, dtype=dtype)
+    check_size(total, number, backend, frames[0].values)
     axes = tuple(sorted({number, *(a for f in frames for a in f.axes)}))
     placed, start = [], 0
     for f in frames:

@@ -67,8 +67,8 @@ def _key(operand: Any, backend: Backend) -> tuple[str, Any]:
 
 @lru_cache(maxsize=4096)
 def _keeps_zero(name: str, *operands: tuple[str, Any]) -> bool:
-    if ("zero", "unsigned") in operands and any(how in ("int", "float") and x < 0 for how, x in operands):
-        return False  # libraries disagree on a negative number beside an unsigned array: NumPy compares, torch wraps it
+    if _libraries_disagree(name, operands):
+        return False
     values = [np.zeros(1, _NUMPY_KINDS[x]) if how == "zero" else x for how, x in operands]
     try:
         with np.errstate(all="ignore", divide="raise"):
@@ -76,6 +76,15 @@ def _keeps_zero(name: str, *operands: tuple[str, Any]) -> bool:
     except (TypeError, ValueError, ArithmeticError, AttributeError):
         return False
     return bool(np.all(np.asarray(result) == 0))
+
+
+def _libraries_disagree(name: str, operands: tuple[tuple[str, Any], ...]) -> bool:
+    """Where zero is no common answer: a negative number beside an unsigned array (NumPy compares, torch wraps it), and complex
+    powers of 0 (0 in NumPy, nan in JAX).
+    """
+    negative = any(how in ("int", "float") and x < 0 for how, x in operands)
+    is_complex = any(how == "complex" or x == "complex" for how, x in operands)
+    return (negative and ("zero", "unsigned") in operands) or (is_complex and name == "pow")
 
 
 def result_dtype(name: str, frame: Frame, *operands: Any) -> DType:

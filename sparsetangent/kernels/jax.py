@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .base import Array, DType, ReduceOp
-from .generic import GenericKernels
+from .generic import GenericKernels, sum_blocks
 from .numpy import NumpyKernels
 
 __all__ = ["JaxKernels"]
@@ -108,8 +108,14 @@ def _gather(src: Array, ids: Array) -> Array:
 
 @partial(jax.jit, static_argnames=("size", "held"))
 def _densify(ids: Array, rows: Array, size: int, held: DType) -> Array:
-    zeros = jnp.zeros((size, *rows.shape[1:]), held)
-    return _update("add", zeros, _dropping(ids, size), rows.astype(held)).astype(rows.dtype)
+    n, ids, rows_held = rows.shape[0], _dropping(ids, size), rows.astype(held)
+    blocks = sum_blocks(n, size) if jnp.issubdtype(held, jnp.inexact) else 1
+    if blocks > 1:
+        block = jnp.arange(n, dtype=ids.dtype) // -(-n // blocks)
+        ids = jnp.where(ids < size, ids + block * size, blocks * size)
+    zeros = jnp.zeros((blocks * size, *rows.shape[1:]), held)
+    sums = _update("add", zeros, ids, rows_held).reshape(blocks, size, *rows.shape[1:])
+    return (sums.sum(0) if blocks > 1 else sums[0]).astype(rows.dtype)
 
 
 @partial(jax.jit, static_argnames=("held",))

@@ -8,7 +8,7 @@ import array_api_compat.numpy
 import numpy as np
 
 from .base import Array, ReduceOp
-from .generic import _COMBINE, _HALF, GenericKernels
+from .generic import _COMBINE, _HALF, GenericKernels, sum_blocks
 
 __all__ = ["NumpyKernels"]
 
@@ -28,6 +28,10 @@ _REAL: dict[Any, Any] = {
     np.dtype(np.complex128): np.dtype(np.float64),
     np.dtype(np.clongdouble): np.dtype(np.longdouble),
 }
+
+
+# A sum of entries is no operation of the caller's: that inf - inf is nan shows in the result, as in the dense array.
+_QUIET = np.errstate(invalid="ignore", over="ignore")
 
 
 class NumpyKernels(GenericKernels):
@@ -72,6 +76,7 @@ class NumpyKernels(GenericKernels):
         distinct, inverse = self.unique_inverse(ids, size, length)
         return distinct, self.densify(inverse, rows, distinct.shape[0])
 
+    @_QUIET
     def scatter_add(self, dst: Array, ids: Array, rows: Array, alpha: complex = 1) -> Array:
         ids, rows = self._writing(dst, ids, rows)
         held = self.accumulator(dst.dtype)
@@ -99,6 +104,7 @@ class NumpyKernels(GenericKernels):
 
     # Folds
 
+    @_QUIET
     def scatter_reduce(self, op: ReduceOp, dst: Array, ids: Array, rows: Array, include_self: bool = True) -> Array:
         self._check_op(op, dst.dtype)
         if op == "add" and include_self:
@@ -172,9 +178,13 @@ def _is_quick(rows: Array) -> bool:
     return bool(rows.size <= _SMALL or (rows.ndim == 1 and rows.dtype != np.bool))
 
 
+@_QUIET
 def _sums(ids: Array, rows: Array, size: int) -> Array:
     """Sums of rows by ids, which are in range (SciPy does not check them, and would crash): the product of a matrix of ones."""
     n, inner = ids.shape[0], rows.shape[1:]
+    if rows.dtype.kind in "fc" and (blocks := sum_blocks(n, size)) > 1:
+        block = np.arange(n) // -(-n // blocks)
+        return _sums(ids + block * size, rows, blocks * size).reshape(blocks, size, *inner).sum(axis=0)
     if _is_quick(rows):
         sums = np.zeros((size, *inner), rows.dtype)
         np.add.at(sums, ids, rows)

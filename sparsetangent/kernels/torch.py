@@ -15,7 +15,7 @@ from torch.autograd import forward_ad
 from torch.autograd.graph import increment_version
 
 from .base import Array, DType, ReduceOp
-from .generic import _COMBINE, GenericKernels
+from .generic import _COMBINE, GenericKernels, sum_blocks
 from .numpy import _SMALL, NumpyKernels
 
 __all__ = ["TorchKernels"]
@@ -277,6 +277,10 @@ def _apart(rows: Array, dst: Array) -> Array:
 
 
 def _summed(ids: Array, rows: Array, size: int) -> Array:
+    n, blocks = rows.shape[0], sum_blocks(rows.shape[0], size)
+    if blocks > 1 and (rows.is_floating_point() or rows.is_complex()):
+        block = torch.arange(n, device=ids.device) // -(-n // blocks)
+        return _summed(ids + block * size, rows, blocks * size).reshape(blocks, size, *rows.shape[1:]).sum(0)
     return _add_at(rows.new_zeros((size, *rows.shape[1:])), ids, rows, in_place=False)
 
 

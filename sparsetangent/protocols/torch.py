@@ -54,7 +54,11 @@ def _torch_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     given = function.__name__
     if given in _IN_PLACE and not isinstance(args[0], Tangent):
         alpha = kwargs.pop("alpha", 1)
-        return add_into(args[0], args[1], _IN_PLACE[given] * alpha)
+        try:
+            return add_into(args[0], args[1], _IN_PLACE[given] * alpha)
+        except TypeError as error:
+            # torch takes a TypeError here for "not implemented", and Python would rebind the name to a new tensor.
+            raise RuntimeError(str(error)) from error
     name, operands = _standard(given, args)
     if name not in names() or kwargs:
         return NotImplemented

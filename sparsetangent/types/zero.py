@@ -104,4 +104,11 @@ class Zero(Tangent):
         return Zero._of(self._probe, self._shape)
 
     def __reduce__(self) -> Any:
-        return Zero._of, (self._probe, self._shape)
+        return _restore, (self._probe, self._shape)
+
+
+def _restore(probe: Array, shape: tuple[int, ...]) -> Zero:
+    """Unpickle through the constructor's checks."""
+    if tuple(getattr(probe, "shape", (0,))) != (0,):
+        raise ValueError(f"a Zero carries an empty array, not one of shape {tuple(probe.shape)}")
+    return Zero(shape, like=probe)
