@@ -35,7 +35,8 @@ SANITIZERS = {
     "address": [*_STRICT, "-fsanitize=address,undefined,float-cast-overflow"],
     "thread": ["-g1", "-fsanitize=thread"],
 }
-# Not optimised: compiling takes longer than running. No contraction and no type-based aliasing: packs are read through pointers of another type, which CUDA's compiler accepts.
+# Not optimised: compiling takes longer than running.
+# No contraction, and no type-based aliasing: packs are read through pointers of another type, which CUDA's compiler accepts.
 _FLAGS = ["-x", "c++", "-std=c++17", "-O0", "-fPIC", "-shared", "-fno-strict-aliasing", "-ffp-contract=off", "-pipe"]
 _WARNINGS = ["-Wall", "-Wno-unknown-pragmas", "-Wno-unused-function", "-Wno-unused-variable"]
 

@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(256)
 // Bytes:   n (id + 8 + 12 D) with float32; the second reading of the gradient and the parameter comes from the cache.
 // Order:   each lane adds its packs in order, then a tree of shuffles: fixed by the width of the row alone.
 template <class T, class A, class I, int V>
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(256, 2)  // else the compiler aims at fewer registers on some cards, and spills
     update_rows_rowwise(T* param, A* squares, const I* ids, const T* rows, i64 n, i64 packs, i64 size, A rate, A weight_decay,
                         A epsilon, int* flag) {
   const int lane = threadIdx.x;

@@ -1,7 +1,7 @@
 """The contract's own suite on the CUDA kernels, run on the CPU: the same tests that NumPy and torch pass.
 
-Two launch configurations: the real one, deterministic, for older cards; and a tiny grid with atomics on a shuffled schedule, so that
-every kernel strides, for cards with vector atomics.
+Two launch configurations: the real one, deterministic, for older cards; and a tiny grid with atomics on a shuffled schedule, so
+that every kernel strides, for cards with vector atomics.
 """
 
 from typing import Any
@@ -26,9 +26,7 @@ pytestmark = [
 
 CONFIGURATIONS = {
     "deterministic": lambda: CudaKernels(EmulatedDevice()),
-    "atomic": lambda: CudaKernels(
-        EmulatedDevice(arch=900, seed=7), deterministic=False, limits=Limits(threads=32, blocks=3)
-    ),
+    "atomic": lambda: CudaKernels(EmulatedDevice(arch=900, seed=7), deterministic=False, limits=Limits(threads=32, blocks=3)),
 }
 
 

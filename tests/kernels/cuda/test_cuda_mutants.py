@@ -1,4 +1,4 @@
-"""The tests of the kernels are worth what they catch: every planted bug is seen, and the kernels as they are pass every mode."""
+"""The tests are worth what they catch: every planted bug is seen, and the kernels as they are pass in every mode."""
 
 from contextlib import suppress
 from functools import partial

@@ -1,6 +1,6 @@
 """Every kernel once, against literal loops: what runs under each sanitizer, and on each mutant.
 
-    python -m tests.kernels.cuda.workload <sanitizer> <part>... [--mutant NAME]     exits with 0 if all is right
+python -m tests.kernels.cuda.workload <sanitizer> <part>... [--mutant NAME]     exits with 0 if all is right
 """
 
 from __future__ import annotations
