@@ -88,6 +88,8 @@ class EmulatedDevice:
         return launch
 
     def active(self, x: Any) -> AbstractContextManager[Any]:
+        if not isinstance(x, np.ndarray):
+            raise TypeError(f"the device of a {type(x).__name__} was asked for")
         return nullcontext()
 
     def address(self, x: Any) -> int:

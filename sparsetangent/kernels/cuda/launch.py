@@ -168,11 +168,11 @@ class CudaKernels(GenericKernels):
 
     # Folds
 
-    @_on_device_of(0)
+    @_on_device_of(1)
     def scatter_reduce(self, op: ReduceOp, dst: Array, ids: Array, rows: Array, include_self: bool = True) -> Array:
         return self._reduce(op, dst, ids, rows, combine=include_self)
 
-    @_on_device_of(0)
+    @_on_device_of(1)
     def segment_reduce(self, op: ReduceOp, rows: Array, starts: Array) -> Array:
         self._check_op(op, rows.dtype)
         n, segments = int(rows.shape[0]), int(starts.shape[0]) - 1

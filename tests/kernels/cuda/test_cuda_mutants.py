@@ -1,7 +1,5 @@
 """The tests are worth what they catch: every planted bug is seen, and the kernels as they are pass in every mode."""
 
-from contextlib import suppress
-from functools import partial
 from importlib.resources import files
 from typing import Any
 
@@ -122,5 +120,5 @@ def test_a_vector_load_from_a_misaligned_row_is_seen() -> None:
 def test_a_barrier_that_not_all_reach_is_seen() -> None:
     """In the row-wise step, which is the only kernel with a barrier: half of the warp leaves before it."""
     device = EmulatedDevice(mutation=("__syncwarp();", "if (lane < 16) __syncwarp();"))
-    with pytest.raises(EmulationError, match="deadlock"), suppress(AssertionError):
-        partial(PARTS["steps"], device)()
+    with pytest.raises(EmulationError, match="deadlock|joins"):
+        PARTS["steps"](device)
