@@ -14,7 +14,7 @@ from ..backend import backend_of, common_backend
 from ..kernels.base import Array as AnyArray
 from ..registry import Array, implements
 from ..types import Frame, OneHot, Tangent, Zero
-from .frames import broadcast_shapes, coalesce, distinct, fold_entries, mask_rows, promote
+from .frames import blank_padding, broadcast_shapes, coalesce, distinct, fold_entries, mask_rows, promote
 from .join import match_coordinates, read
 from .wrap import operand_frames, settle
 from .zeros import common_dtype
@@ -58,7 +58,7 @@ def contract(a: Frame, b: Frame, a_labels: Labels, b_labels: Labels, out: Labels
     values = _contract_values(met.left, met.right, (_ENTRIES, *inner) if kept else inner, inside)
     if not kept:
         values = values[None, ...]
-    return Frame(
+    result = Frame(
         tuple(out.index(label) for label in kept),
         tuple(met.coords[label] for label in kept),
         values,
@@ -66,6 +66,8 @@ def contract(a: Frame, b: Frame, a_labels: Labels, b_labels: Labels, out: Labels
         unique=met.unique and len(kept) == len(met.coords),
         padded=met.padded and bool(kept),
     )
+    # A zero row times inf is nan.
+    return blank_padding(result) if result.padded else result
 
 
 def _meet(a: Frame, b: Frame, a_labels: Labels, b_labels: Labels) -> _Met:
@@ -84,7 +86,8 @@ def _meet(a: Frame, b: Frame, a_labels: Labels, b_labels: Labels) -> _Met:
     left = _at(a, a_labels, coords, pairs.left)
     right = _at(b, b_labels, coords, pairs.right)
     if pairs.valid is not None:
-        left = left._replace(values=mask_rows(left.values, pairs.valid))
+        # Both sides: 0 * inf would be nan.
+        left, right = (s._replace(values=mask_rows(s.values, pairs.valid)) for s in (left, right))
     return _Met(int(pairs.left.shape[0]), coords, left, right, True, a.padded or b.padded or pairs.valid is not None)
 
 

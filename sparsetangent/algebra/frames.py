@@ -174,7 +174,7 @@ def fold_entries(values: Array) -> Array:
     xp, kernels = backend_of(values).xp, backend_of(values).kernels
     n = int(values.shape[0])
     if n == 1:
-        return xp.asarray(values[0, ...], copy=True)
+        return xp.astype(values[0, ...], values.dtype, copy=True)  # torch's asarray may leave the tape
     first = xp.zeros((n,), dtype=kernels.index_dtype(values), device=device_of(values))
     return kernels.densify(first, values, 1)[0, ...]
 
