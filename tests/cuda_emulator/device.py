@@ -46,7 +46,9 @@ Mutation = tuple[str, str]
 @cache
 def compiled(name: str, sanitizer: str = "plain", arch: int = 800, mutation: Mutation | None = None) -> Kernel:
     """An instance of the package's kernels, compiled for the CPU; with a deliberate bug, if the source has the place for it."""
-    applies = mutation is not None and mutation[0] in source_of(name)
+    source = source_of(name)
+    applies = mutation is not None and mutation[0] in source
+    arch = arch if "__CUDA_ARCH__" in source else 800  # most kernels are the same on every card
     together = _modules()[name]
     if applies or sanitizer != "plain":  # built for a few cases, and slow to build: only packs of the same width
         width = name.rpartition(", ")[2]
