@@ -59,7 +59,8 @@ NEGATIVE_WEIGHT = 5  # what they weigh together, against the true contexts
 KEPT = 1e-4  # words more frequent than this are thinned out
 SUBWORDS = 12  # rows that a word is made of, at most
 RATE = 0.15  # of learning, at the start
-COMPARED = 12  # batches for which compact and dense are compared
+COMPARED = 40  # batches for which compact and dense are compared
+WARM_UP = 10  # the first of them, which fill caches, compile, and are not timed
 NEIGHBOURS = 6
 MIB = 2**20
 
@@ -252,7 +253,7 @@ class Measured:
 
 
 def measure(step: Step, xp: Any, table: Array, batches: list[Batch]) -> Measured:
-    """Take the steps from a copy of `table`. The first two warm caches and compilers up and are not timed."""
+    """Take the steps from a copy of `table`. The first are to warm up, and not timed."""
     table = xp.asarray(table, copy=True)
     times = []
     for batch in batches:
@@ -268,7 +269,7 @@ def measure(step: Step, xp: Any, table: Array, batches: list[Batch]) -> Measured
         step(table, batches[-1], 0.0)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-    return Measured(table, median(times[2:]), rows, gradient_bytes, peak)
+    return Measured(table, median(times[WARM_UP:]), rows, gradient_bytes, peak)
 
 
 def compare(xp: Any, table: Array, batches: list[Batch], console: Console) -> tuple[Measured, Measured]:
