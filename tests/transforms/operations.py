@@ -162,6 +162,15 @@ NON_LINEAR: dict[str, Operation | tuple[Operation, Operation]] = {
     },
 }
 OPERATIONS = {**LINEAR, **NON_LINEAR}
+# One of each kind, where every operation would take too long to compile.
+CORE = (
+    *("densify", "t + u", "t + u of another shape", "t + array", "array - t", "0 - t", "t * array", "t * number", "t / array"),
+    *("array * larger", "add_n", "add_into", "coalesce to a size", "sum_to_shape", "sum", "sum 0", "sum 1", "mean"),
+    *("t @ array", "array @ t", "permute_dims", "reshape, merged", "reshape, across", "expand_dims", "broadcast_to"),
+    *("concat 0", "stack", "flip", "roll", "t[1]", "t[:, 2]", "t[1:3]", "t[ids]", "t[:, ids]", "t[ids, :, ids]"),
+    *("take_along_axis", "retain", "square", "sqrt", "t * u", "t * u of another shape", "t / dense u", "maximum", "exp"),
+    *("array / t", "max 0", "min 1", "min 0 and 2", "t @ u", "chain", "t > u", "prod 0", "any 1", "count_nonzero (0, 2)"),
+)
 
 
 def applicable(name: str, axes: tuple[int, ...]) -> bool:

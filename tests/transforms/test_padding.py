@@ -85,7 +85,7 @@ def padded(t, more=2):
 @pytest.mark.filterwarnings("ignore::sparsetangent.DensifyWarning")
 def test_law(backend, layout, name):
     axes = LAYOUTS[layout]
-    for seed in SEEDS:
+    for seed in SEEDS[:2]:
         t, u = (padded(tangent(backend, axes, s), more) for s, more in ((seed, 2), (seed + 100, 1)))
         c = {key: array(backend, x) for key, x in constants(seed).items()}
         check(ours(name)(t.__array_namespace__(), t, u, c), expected(name, axes, axes, seed, False))
