@@ -2,10 +2,10 @@
 //
 // Atomics lose twice: their order, and so the rounding, changes from run to run; and ids that repeat often queue at one
 // address. Here the work is cut by position, never by key: each group of threads owns `chunk` sorted positions and folds
-// them in order in registers. A run of equal keys that lies inside one chunk is stored. The parts of a run that crosses a border
-// go to `carry`, at most two a chunk, and the same kernel folds those, until one chunk is left. The number of levels is known
-// on the host from n alone, and so is every sum's bracketing: equal inputs give equal bits on every card, in every schedule,
-// and the time does not depend on how ids repeat.
+// them in order in registers. A run of equal keys that lies inside one chunk is stored. The parts of a run that crosses a
+// border go to `carry`, at most two a chunk, and the same kernel folds those, until one chunk is left. The number of levels is
+// known on the host from n alone, and so is every sum's bracketing: equal inputs give equal bits on every card, in every
+// schedule, and the time does not depend on how ids repeat.
 
 // ---------------------------------------------------------------------------------------------------------------- operations
 
@@ -178,7 +178,7 @@ __device__ __forceinline__ void carry_run(const Fold<In, A, Out>& f, const Run<A
   if (CountsRows<Op>::value && x == 0) f.carry_lengths[slot] = run.length;
 }
 
-// What is loaded ahead: so many positions are under way at once, as a load that waits for the one before costs its whole latency.
+// So many positions are loaded at once: a load that waits for the one before costs its whole latency.
 const int BATCH = 4;
 
 template <class In, int V>

@@ -8,7 +8,8 @@
 // Bytes:   n (id + 2 rows). A row that recurs is read from the cache.
 // Order:   every output is written once, by one thread.
 template <class W, class I>
-__global__ void __launch_bounds__(256) gather_rows(void* to, const void* from, const I* ids, i64 n, i64 packs, i64 size, int* flag) {
+__global__ void __launch_bounds__(256)
+    gather_rows(void* to, const void* from, const I* ids, i64 n, i64 packs, i64 size, int* flag) {
   W* out = static_cast<W*>(to);
   const W* src = static_cast<const W*>(from);
   const int BATCH = 4;
@@ -37,9 +38,10 @@ __global__ void __launch_bounds__(256) gather_rows(void* to, const void* from, c
 //
 // Mapping: a thread a pack, rows along y.
 // Bytes:   n (id + 2 rows).
-// Order:   every row is written by one thread a pack, if ids do not repeat; if they do, one of the rows wins, whole or in parts.
+// Order:   every row is written by one thread a pack. If ids repeat after all, one of the rows wins, whole or in parts.
 template <class W, class I>
-__global__ void __launch_bounds__(256) put_rows(void* to, const void* from, const I* ids, i64 n, i64 packs, i64 size, int* flag) {
+__global__ void __launch_bounds__(256)
+    put_rows(void* to, const void* from, const I* ids, i64 n, i64 packs, i64 size, int* flag) {
   W* dst = static_cast<W*>(to);
   const W* rows = static_cast<const W*>(from);
   for (i64 i = first_row(); i < n; i += row_stride()) {

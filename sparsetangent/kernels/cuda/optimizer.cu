@@ -1,8 +1,8 @@
 // Optimizer steps on the rows that a gradient names: parameter, state and gradient in one pass.
 //
-// Everything is computed in the held type (float for the half types) and the state is kept in it; the parameter is rounded once.
+// Everything is computed in the held type (float for the half types), in which states are kept; the parameter is rounded once.
 
-// What a step may use; each takes what its formula names. `correction1` is 1 / (1 - beta1**t), `correction2` 1 / (1 - beta2**t).
+// What a step may use; each takes what its formula names. `correction1` is 1 / (1 - beta1**t), `correction2` the same of beta2.
 template <class A>
 struct Hyper {
   A rate, weight_decay, beta1, beta2, epsilon, correction1, correction2;
@@ -65,7 +65,7 @@ __device__ __forceinline__ void step_pack(T* param, A* state1, A* state2, i64 at
 // One step on the rows named by `ids`, which do not repeat; padding and bad ids are skipped.
 //
 // Mapping: a thread a pack, rows along y.
-// Bytes:   n (id + gradient + twice the parameter and each state): 12 D with float32 for SGD, 20 D Momentum and Adagrad, 28 D Adam.
+// Bytes:   n (id + gradient + twice the parameter and each state); with float32 12 D, 20 D or 28 D for no, one or two states.
 // Order:   every row is written by one thread a pack.
 template <class Step, class T, class A, class I, int V>
 __global__ void __launch_bounds__(256)

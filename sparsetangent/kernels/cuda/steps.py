@@ -71,7 +71,10 @@ def launch_step(launcher: Launcher, step: Step, dst: Array, states: Sequence[Arr
         return
     kernel, kinds = _KERNELS[step.rule]
     whole = [state for state, kind in zip(states, kinds, strict=True) if kind == "full"]
-    count = value_elements(dtype, elements, *map(launcher.device.address, (dst, rows)))
+    address = launcher.device.address
+    count = value_elements(dtype, elements, address(dst), address(rows))
+    if any(address(state) % 16 for state in whole):
+        count = 1  # a state's elements may be wider than the parameter's, and its packs end where no parameter's does
     held = HELD.get(dtype, dtype)
     name = update_instance(kernel, dtype, ids.dtype.name, count)
     packs, size, flag = elements // count, int(dst.shape[0]), launcher.device.flag()

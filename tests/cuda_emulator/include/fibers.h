@@ -86,7 +86,8 @@ static constexpr size_t STACK_BYTES = 64 << 10;
 static constexpr size_t GUARD_BYTES = 4096;
 
 inline char* new_stack() {
-  void* p = mmap(nullptr, STACK_BYTES + GUARD_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  void* p = mmap(nullptr, STACK_BYTES + GUARD_BYTES, PROT_READ | PROT_WRITE, flags, -1, 0);
   if (p == MAP_FAILED) {
     perror("the emulator's mmap");
     abort();

@@ -100,6 +100,17 @@ def test_strided_parameter_and_states() -> None:
     assert whole[[0, 2, 3, 5]].all()
 
 
+def test_a_misaligned_state_is_stepped_by_single_elements() -> None:
+    """Its packs may be wider than the parameter's, so that the parameter's address says nothing of it."""
+    device = EmulatedDevice()
+    param, rows = np.zeros((3, 2), np.float16), np.ones((2, 2), np.float16)
+    velocity = np.zeros(7, np.float32)[1:].reshape(3, 2)
+    CudaKernels(device).update_rows(Step("momentum", 1.0), param, [velocity], np.array([0, 2]), rows)
+    assert velocity.tolist() == [[1, 1], [0, 0], [1, 1]]
+    assert param.tolist() == [[-1, -1], [0, 0], [-1, -1]]
+    assert device.launched[-1][0].endswith(" 1>")
+
+
 def test_what_is_refused() -> None:
     param, rows, ids = np.ones((4, 2), np.float32), np.ones((2, 2), np.float32), np.array([1, 2])
     step = Step("adagrad", 0.1)
