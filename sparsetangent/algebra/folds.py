@@ -65,7 +65,7 @@ def _held_and_repeated(frame: Frame, axes: tuple[int, ...]) -> tuple[tuple[int, 
     """Of dense `axes`, where in the values those stand that are held in full, and how often the others repeat a value."""
     places = {a: 1 + frame.dense_axes.index(a) for a in axes}
     held = tuple(i for a, i in places.items() if frame.values.shape[i] == frame.shape[a])
-    return held, prod(frame.shape[a] for a, i in places.items() if i not in held)
+    return held, prod([frame.shape[a] for a, i in places.items() if i not in held])
 
 
 def _with_ones(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
@@ -88,7 +88,7 @@ def _fold_values(function: Callable[..., Array], values: Array, axes: tuple[int,
 def _fold_stored(frame: Frame, axes: tuple[int, ...], fold: Reduction) -> Frame:
     """Fold stored axes: entries that agree on the other stored axes meet, and missing ones count as 0."""
     xp, kernels = frame.backend.xp, frame.backend.kernels
-    total = prod(frame.shape[a] for a in axes)
+    total = prod([frame.shape[a] for a in axes])
     kept = tuple(a for a in frame.axes if a not in axes)
     groups, ids, inverse = _grouped(frame, kept)
     start = xp.zeros((groups, *frame.values.shape[1:]), dtype=frame.values.dtype, device=device_of(frame.values))
