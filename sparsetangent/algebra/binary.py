@@ -73,14 +73,10 @@ def _constants(name: str, structure: Structure | None, a: Any, b: Any) -> Tangen
     numbers = [_number_of(x) for x in (a, b)]
     value = function_of(name, backend.xp, *numbers)(*numbers)
     shape = broadcast_shapes(*(x.shape for x in tangents))
-    absorbed = {
-        Structure.PRODUCT: isinstance(a, Zero) or isinstance(b, Zero),
-        Structure.QUOTIENT: isinstance(a, Zero),
-    }
+    absorbed = structure in (Structure.PRODUCT, Structure.QUOTIENT) and isinstance(a, Zero)
+    absorbed = absorbed or (structure is Structure.PRODUCT and isinstance(b, Zero))
     operands = [x.dtype if isinstance(x, Zero) else x for x in (a, b)]
-    if absorbed.get(structure, False) or (  # type: ignore[arg-type]
-        not any(isinstance(x, Fill) for x in operands) and keeps_zero(name, *operands, backend=backend)
-    ):
+    if absorbed or (not any(isinstance(x, Fill) for x in operands) and keeps_zero(name, *operands, backend=backend)):
         return Zero(shape, like=value)
     return Fill._of(backend.xp.reshape(value, ()), shape)
 

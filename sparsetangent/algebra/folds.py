@@ -162,7 +162,7 @@ def sum_frame(frame: Frame, axes: tuple[int, ...], keepdims: bool) -> Frame:
     stored = tuple(a for a in frame.axes if a in axes)
     frame = frame._replace(values=values, shape=shape)
     if stored:
-        frame = drop_axes(frame, stored, dense=True)._replace(unique=False, ordered=False)
+        frame = drop_axes(frame, stored)._replace(unique=False, ordered=False)
     return frame if keepdims else squeeze(frame, axes)
 
 

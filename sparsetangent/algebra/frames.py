@@ -29,6 +29,7 @@ __all__ = [
     "frame_of_array",
     "keep",
     "mask_rows",
+    "pad_outside",
     "promote",
     "store",
     "take_entries",
@@ -60,27 +61,23 @@ def align(frame: Frame, shape: tuple[int, ...]) -> Frame:
     lead = len(shape) - len(frame.shape)
     stretched = tuple(a for a in frame.axes if frame.shape[a] == 1 and shape[a + lead] != 1)
     if stretched:
-        frame = drop_axes(frame, stretched, dense=True)
+        frame = drop_axes(frame, stretched)
     values = frame.values
     if lead:
         values = frame.backend.xp.reshape(values, (values.shape[0], *(1,) * lead, *values.shape[1:]))
     return frame._replace(axes=tuple(a + lead for a in frame.axes), values=values, shape=shape)
 
 
-def drop_axes(frame: Frame, axes: tuple[int, ...], *, dense: bool) -> Frame:
-    """Stored axes of size 1 become dense axes of size 1, or vanish from the shape."""
+def drop_axes(frame: Frame, axes: tuple[int, ...]) -> Frame:
+    """Stored axes of size 1 become dense axes of size 1."""
     kept = [i for i, a in enumerate(frame.axes) if a not in axes]
-    values, shape, new_axes = frame.values, frame.shape, tuple(frame.axes[i] for i in kept)
-    if dense:
-        inner = list(frame.values.shape[1:])
-        for position in sorted(sum(1 for b in range(a) if b not in new_axes) for a in axes):
-            inner.insert(position, 1)
-        values = frame.backend.xp.reshape(values, (values.shape[0], *inner))
-    else:
-        shape = tuple(n for a, n in enumerate(shape) if a not in axes)
-        new_axes = tuple(a - sum(b < a for b in axes) for a in new_axes)
+    new_axes = tuple(frame.axes[i] for i in kept)
+    inner = list(frame.values.shape[1:])
+    for position in sorted(sum(1 for b in range(a) if b not in new_axes) for a in axes):
+        inner.insert(position, 1)
+    values = frame.backend.xp.reshape(frame.values, (frame.values.shape[0], *inner))
     # The ids of a size-1 axis are all 0, so what is left repeats or ascends exactly as before.
-    return frame._replace(axes=new_axes, ids=tuple(frame.ids[i] for i in kept), values=values, shape=shape)
+    return frame._replace(axes=new_axes, ids=tuple(frame.ids[i] for i in kept), values=values)
 
 
 def expand(frame: Frame, axes: tuple[int, ...] | None = None) -> Frame:
@@ -150,7 +147,7 @@ def coalesce(frame: Frame, length: int | None = None) -> Frame:
     padded = length is not None or not frame.concrete
     if flat:
         keys, values = kernels.coalesce(key, frame.values, bound, length)
-        inverse = keys  # not needed: flat keys hold their coordinates
+        inverse = None  # flat keys hold their coordinates
     else:
         keys, inverse = kernels.unique_inverse(key, bound, length)
         values = kernels.densify(inverse, frame.values, int(keys.shape[0]))
@@ -193,9 +190,17 @@ def keep(frame: Frame, mask: Array) -> Frame:
     xp = frame.backend.xp
     if frame.backend.kernels.concrete(mask):
         return take_entries(frame, xp.nonzero(mask)[0])
-    ids = tuple(xp.where(mask, i, xp.asarray(n, dtype=i.dtype)) for i, n in zip(frame.ids, frame.stored_sizes, strict=True))
-    values = mask_rows(frame.values, mask)
-    return frame._replace(ids=ids, values=values, ordered=False, padded=True)
+    return pad_outside(frame, mask)._replace(ordered=False)
+
+
+def pad_outside(frame: Frame, inside: Array) -> Frame:
+    """Make padding of the entries outside a mask: all their ids the axis sizes, their rows zero."""
+    xp = frame.backend.xp
+    ids = tuple(
+        xp.where(inside, i, xp.asarray(n, dtype=i.dtype, device=device_of(i)))
+        for i, n in zip(frame.ids, frame.stored_sizes, strict=True)
+    )
+    return frame._replace(ids=ids, values=mask_rows(frame.values, inside), padded=bool(frame.axes))
 
 
 def mask_rows(values: Array, mask: Array) -> Array:
@@ -210,15 +215,10 @@ def blank_padding(frame: Frame) -> Frame:
     """Make every entry with a coordinate out of range proper padding: all its ids the axis sizes, its row zero."""
     if not frame.axes:
         return frame
-    xp = frame.backend.xp
     inside = (frame.ids[0] >= 0) & (frame.ids[0] < frame.shape[frame.axes[0]])
     for ids, size in zip(frame.ids[1:], frame.stored_sizes[1:], strict=True):
         inside = inside & (ids >= 0) & (ids < size)
-    ids = tuple(
-        xp.where(inside, i, xp.asarray(n, dtype=i.dtype, device=device_of(i)))
-        for i, n in zip(frame.ids, frame.stored_sizes, strict=True)
-    )
-    return frame._replace(ids=ids, values=mask_rows(frame.values, inside), padded=True)
+    return pad_outside(frame, inside)
 
 
 def promote(frame: Frame, dtype: DType) -> Frame:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ..backend import backend_of, device_of
 from ..kernels.base import Array
 from ..types.frame import Frame
-from .frames import align, blank_padding, broadcast_shapes, coalesce, mask_rows, store
+from .frames import align, blank_padding, broadcast_shapes, coalesce, pad_outside, store
 from .keys import coordinates_of, make_keys
 
 __all__ = ["Pairs", "lookup", "match", "match_coordinates", "pad_invalid", "product", "quotient", "read", "union"]
@@ -40,9 +40,7 @@ def match(left: Array, right: Array, *, concrete: bool, right_distinct: bool) ->
         i, j = grid // m, grid % m
         return Pairs(i, j, xp.take(left, i, axis=0) == xp.take(right, j, axis=0))
     if right_distinct:
-        found = _search(right, left)
-        found = xp.where(found < m, found, xp.asarray(m - 1, dtype=found.dtype, device=device))
-        hit = xp.take(right, found, axis=0) == left
+        found, hit = _found(right, left)
         if not concrete:
             return Pairs(xp.arange(n, dtype=wide, device=device), found, hit)
         (i,) = xp.nonzero(hit)
@@ -146,11 +144,9 @@ def lookup(frame: Frame, at: Mapping[int, Array]) -> Array:
     m = frame.n
     if m == 0:
         return xp.zeros((left.shape[0], *frame.values.shape[1:]), dtype=frame.values.dtype, device=device_of(left))
-    found = _search(right, left)
-    clipped = xp.where(found < m, found, xp.asarray(m - 1, dtype=found.dtype, device=device_of(found)))
-    hit = xp.take(right, clipped, axis=0) == left
+    found, hit = _found(right, left)
     # `m` is padding to the kernel, which reads it as zeros.
-    return kernels.gather(frame.values, xp.where(hit, clipped, xp.asarray(m, dtype=clipped.dtype, device=device_of(found))))
+    return kernels.gather(frame.values, xp.where(hit, found, xp.asarray(m, dtype=found.dtype, device=device_of(found))))
 
 
 def union(a: Frame, b: Frame, operation: Callable[[Array, Array], Array]) -> Frame:
@@ -168,6 +164,14 @@ def union(a: Frame, b: Frame, operation: Callable[[Array, Array], Array]) -> Fra
     columns = tuple(xp.concat(pair) for pair in zip(a.ids, b.ids, strict=True))
     ids = coordinates_of(keys, inverse, columns, a.stored_sizes, flat=flat, padded=padded)
     return Frame(axes, ids, operation(*rows), a.shape, True, True, padded or a.padded or b.padded)
+
+
+def _found(ascending: Array, values: Array) -> tuple[Array, Array]:
+    """A position in `ascending` (not empty) for each value, and whether the value stands there."""
+    xp, last = backend_of(ascending).xp, int(ascending.shape[0]) - 1
+    found = _search(ascending, values)
+    found = xp.where(found <= last, found, xp.asarray(last, dtype=found.dtype, device=device_of(found)))
+    return found, xp.take(ascending, found, axis=0) == values
 
 
 def _search(ascending: Array, values: Array, side: str = "left") -> Array:
@@ -215,9 +219,4 @@ def _beside(frame: Frame, rows: Array) -> Array:
 
 def pad_invalid(frame: Frame, pairs: Pairs) -> Frame:
     """Make padding of the pairs that are none."""
-    if pairs.valid is None:
-        return frame
-    xp = frame.backend.xp
-    padding = (xp.asarray(n, dtype=i.dtype) for i, n in zip(frame.ids, frame.stored_sizes, strict=True))
-    ids = tuple(xp.where(pairs.valid, i, p) for i, p in zip(frame.ids, padding, strict=True))
-    return frame._replace(ids=ids, values=mask_rows(frame.values, pairs.valid), padded=bool(frame.axes))
+    return frame if pairs.valid is None else pad_outside(frame, pairs.valid)

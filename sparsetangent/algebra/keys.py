@@ -84,7 +84,7 @@ def split_key(key: Array, sizes: tuple[int, ...], *, padded: bool) -> tuple[Arra
 
 
 def coordinates_of(
-    distinct: Array, inverse: Array, columns: tuple[Array, ...], sizes: tuple[int, ...], *, flat: bool, padded: bool
+    distinct: Array, inverse: Array | None, columns: tuple[Array, ...], sizes: tuple[int, ...], *, flat: bool, padded: bool
 ) -> tuple[Array, ...]:
     """The coordinates of distinct keys, in the dtypes of the `columns` that the keys were made of."""
     xp, kernels = backend_of(distinct).xp, backend_of(distinct).kernels

@@ -15,7 +15,7 @@ from ..types.indices import check_size
 from .dense import implicit
 from .folds import squeeze as squeeze_dense
 from .folds import sum_frame
-from .frames import align, broadcast_shapes, drop_axes, expand, promote, store
+from .frames import align, broadcast_shapes, drop_axes, expand, pad_outside, promote, store
 from .reshape import reshape
 from .wrap import like, operand_frames, reshaped, settle
 
@@ -99,7 +99,7 @@ def squeeze_frame(frame: Frame, axes: tuple[int, ...]) -> Frame:
     """Remove axes of size 1, stored or dense."""
     stored = tuple(a for a in frame.axes if a in axes)
     if stored:
-        frame = drop_axes(frame, stored, dense=True)
+        frame = drop_axes(frame, stored)
     return squeeze_dense(frame, axes)
 
 
@@ -256,10 +256,7 @@ def _moved(frame: Frame, position: int, start: int, shape: tuple[int, ...]) -> F
     if start:
         ids[position] = ids[position] + start
     moved = frame._replace(ids=tuple(ids), shape=shape)
-    if inside is not None:
-        last = [xp.asarray(n, dtype=wide) for n in moved.stored_sizes]
-        moved = moved._replace(ids=tuple(xp.where(inside, i, n) for i, n in zip(ids, last, strict=True)))
-    return moved
+    return moved if inside is None else pad_outside(moved, inside)
 
 
 def _joined(frames: Sequence[Frame], axes: tuple[int, ...], shape: tuple[int, ...]) -> Frame:

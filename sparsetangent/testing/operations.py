@@ -86,14 +86,12 @@ def shape_operations(shape: tuple[int, ...]) -> Iterator[Operation]:
     for axis in range(ndim + 1):
         yield Operation(f"expand_dims({axis})", lambda nx, x, a=axis: nx.expand_dims(x, axis=a))  # type: ignore[misc]
         yield Operation(f"stack({axis})", lambda nx, x, a=axis: nx.stack([x, x], axis=a))  # type: ignore[misc]
-    for axis, size in enumerate(shape):
+    for axis in range(ndim):
         yield Operation(f"flip({axis})", lambda nx, x, a=axis: nx.flip(x, axis=a))  # type: ignore[misc]
         yield Operation(f"roll(2, {axis})", lambda nx, x, a=axis: nx.roll(x, 2, axis=a))  # type: ignore[misc]
         yield Operation(f"concat({axis})", lambda nx, x, a=axis: nx.concat([x, x], axis=a))  # type: ignore[misc]
-        if size == 1:
-            yield Operation(f"squeeze({axis})", lambda nx, x, a=axis: nx.squeeze(x, axis=a))  # type: ignore[misc]
-        else:
-            yield Operation(f"squeeze({axis})", lambda nx, x, a=axis: nx.squeeze(x, axis=a))  # type: ignore[misc]
+        # An axis of another size than 1 is refused, by tangents as by arrays.
+        yield Operation(f"squeeze({axis})", lambda nx, x, a=axis: nx.squeeze(x, axis=a))  # type: ignore[misc]
     if ndim >= 2:
         merged = (shape[0] * shape[1], *shape[2:])
         yield Operation("reshape(merge first two)", lambda nx, x: nx.reshape(x, merged))
