@@ -70,7 +70,7 @@ def add_n(items: Iterable[Tangent | Array | None]) -> Any:
             return Zero(frames[0].shape, like=frames[0].values, dtype=dtype)
         return IndexedSlices._of(join_entries(compact, dtype))
     held = backend.kernels.accumulator(dtype)
-    total = backend.xp.asarray(promote(dense[0], held).values[0, ...], copy=True)
+    total = backend.xp.astype(promote(dense[0], held).values[0, ...], held, copy=True)
     for f in (*dense[1:], *compact):
         total = add_frame_into(total, promote(f, held))
     return backend.xp.astype(total, dtype, copy=False)

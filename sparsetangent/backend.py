@@ -19,7 +19,17 @@ import numpy as np
 
 from .kernels.base import Array, Kernels, Namespace
 
-__all__ = ["Backend", "backend_of", "common_backend", "device_of", "is_array", "known_backends", "register_kernels", "when_met"]
+__all__ = [
+    "Backend",
+    "backend_of",
+    "common_backend",
+    "device_of",
+    "is_array",
+    "known_backends",
+    "register_kernels",
+    "torch_is_compiling",
+    "when_met",
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,7 +144,36 @@ def known_backends() -> tuple[Backend, ...]:
     return tuple(dict.fromkeys(_BY_TYPE.values()))
 
 
+def torch_is_compiling() -> bool:
+    """Whether the caller is being traced by torch.compile."""
+    torch = sys.modules.get("torch")
+    return torch is not None and bool(torch.compiler.is_compiling())
+
+
 def _find(x: Any) -> Backend:
+    if torch_is_compiling() and _is_tensor(x):
+        _meet_torch()
+        return next(backend for backend in _LOADED.values() if backend.name == "torch")
+    return _load(x)
+
+
+def _is_tensor(x: Any) -> bool:
+    import torch
+
+    return isinstance(x, torch.Tensor)
+
+
+def _meet_torch() -> None:
+    import torch
+
+    _load(torch.empty(0))
+
+
+# As torch.compiler.assume_constant_result does: a compiler runs the imports of the first use and does not trace them.
+_meet_torch._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+def _load(x: Any) -> Backend:
     if isinstance(x, (np.ma.MaskedArray, np.matrix)):
         raise TypeError(f"not a plain array: {type(x).__name__} (its mask or matrix semantics would be lost silently)")
     _read_entry_points()

@@ -95,7 +95,7 @@ def _fill_beside(name: str, a: Any, b: Any) -> AnyArray:
     result = getattr(backend.xp, name)(*dense)
     if tuple(result.shape) == shape:
         return result
-    return backend.xp.asarray(backend.xp.broadcast_to(result, shape), copy=True)
+    return backend.xp.astype(backend.xp.broadcast_to(result, shape), result.dtype, copy=True)
 
 
 def _fill_values(x: Fill, ndim: int) -> AnyArray:

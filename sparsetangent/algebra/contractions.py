@@ -171,7 +171,7 @@ def _arranged(side: _Side, groups: tuple[Labels, Labels, Labels], xp: Any) -> An
     order = [x for group in groups for x in group]
     values = xp.permute_dims(side.values, tuple(side.labels.index(x) for x in order))
     shapes = dict(zip(side.labels, side.values.shape, strict=True))
-    return xp.reshape(values, tuple(prod(shapes[x] for x in group) for group in groups))
+    return xp.reshape(values, tuple(prod([shapes[x] for x in group]) for group in groups))
 
 
 @implements("matmul", Tangent, Tangent)

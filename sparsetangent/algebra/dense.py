@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import Backend, backend_of, common_backend, device_of, is_array
+from ..backend import Backend, backend_of, common_backend, device_of, is_array, torch_is_compiling
 from ..dtypes import facts, same_kind
 from ..kernels.base import Array
 from ..policy import note_densify
@@ -34,10 +34,15 @@ def dense_of(frame: Frame) -> Array:
         dense = xp.reshape(dense, (*frame.stored_sizes, *frame.values.shape[1:]))
         order = (*frame.axes, *frame.dense_axes)
         if order != tuple(range(len(order))):
-            dense = xp.permute_dims(dense, tuple(np.argsort(order).tolist()))
+            dense = xp.permute_dims(dense, _inverse(order))
     if tuple(dense.shape) != frame.shape:
-        dense = xp.asarray(xp.broadcast_to(dense, frame.shape), copy=True)
+        dense = xp.astype(xp.broadcast_to(dense, frame.shape), dense.dtype, copy=True)
     return dense
+
+
+def _inverse(order: tuple[int, ...]) -> tuple[int, ...]:
+    """The order of axes that undoes `order`."""
+    return tuple(order.index(a) for a in range(len(order)))
 
 
 def _refuse_impossible(frame: Frame) -> None:
@@ -67,6 +72,8 @@ def densify(t: Any, out: Array | None = None) -> Array:
 def note_operation(operation: str, frame: Frame, shape: tuple[int, ...]) -> None:
     """Apply the densify policy to an operation whose dense result has `shape`."""
     nbytes = prod(shape) * facts(frame.backend, frame.values.dtype).itemsize
+    if torch_is_compiling():
+        return  # a context variable cannot be read there
     note_densify(operation, frame.shape, nbytes, traced=not frame.backend.kernels.concrete(frame.values))
 
 
@@ -89,7 +96,7 @@ def coalesce_tangent(t: Tangent, *, size: int | None = None) -> IndexedSlices:
 
 
 @implements("add_into")
-def add_into(dense: Array, t: Tangent | Array, alpha: complex = 1) -> Array:
+def add_into(dense: Array, t: Tangent | Array, alpha: Any = 1) -> Array:
     """Add ``alpha * t`` into a dense array in place, touching only the stored rows.
 
     Parameters
@@ -99,8 +106,8 @@ def add_into(dense: Array, t: Tangent | Array, alpha: complex = 1) -> Array:
     t : Tangent or Array
         Its shape broadcasts to that of `dense`, its dtype is of the same or a lower kind (a float is not added into
         integers).
-    alpha : Python number
-        A factor.
+    alpha : Python number or Array without axes
+        A factor, of the same or a lower kind than `dense`; an array may be traced.
 
     Returns
     -------
@@ -137,24 +144,41 @@ def add_into(dense: Array, t: Tangent | Array, alpha: complex = 1) -> Array:
     else:
         frame = (t._with_dtype(dense.dtype) if isinstance(t, OneHot) and t.weak else t)._frame()
         common_backend(dense, frame.values)
-    _check_target(dense, frame, alpha, backend)
-    return add_frame_into(dense, promote(align(frame, tuple(dense.shape)), dense.dtype), alpha)
+    _check_target(dense, frame, backend)
+    factor = _factor(alpha, dense, backend)
+    return add_frame_into(dense, promote(align(frame, tuple(dense.shape)), dense.dtype), factor)
 
 
-def _check_target(dense: Array, frame: Frame, alpha: complex, backend: Backend) -> None:
+def _factor(alpha: Any, dense: Array, backend: Backend) -> Any:
+    """`alpha` as something that the kernels multiply rows by without a change of their dtype."""
+    dtype = dense.dtype
+    kind = facts(backend, dtype).kind
+    number = alpha.item() if isinstance(alpha, np.generic) else alpha
+    if isinstance(number, (int, float, complex)) and not isinstance(number, bool):
+        allowed = {"signed": (int,), "unsigned": (int,), "real": (int, float), "complex": (int, float, complex)}
+        if isinstance(number, allowed.get(kind, ())) or (kind == "bool" and number == 1):
+            return number
+    elif is_array(alpha) and not alpha.shape:
+        common_backend(dense, alpha)
+        given = facts(backend, alpha.dtype).kind
+        if "bool" not in (kind, given) and same_kind(backend, alpha.dtype, dtype):
+            return backend.xp.astype(alpha, backend.kernels.accumulator(dtype), copy=False)
+    else:
+        raise TypeError(f"alpha must be a Python number or an array without axes, not {_described(alpha)}")
+    raise TypeError(f"alpha={alpha!r} does not fit an array of dtype {dtype}")
+
+
+def _described(x: Any) -> str:
+    return type(x).__name__ + (f" of shape {tuple(x.shape)}" if hasattr(x, "shape") else "")
+
+
+def _check_target(dense: Array, frame: Frame, backend: Backend) -> None:
     shape = tuple(dense.shape)
     given = frame.shape
     if len(given) > len(shape) or any(n not in (1, m) for n, m in zip(given[::-1], shape[::-1], strict=False)):
         raise ValueError(f"a tangent of shape {given} cannot be added into an array of shape {shape}")
     if not same_kind(backend, frame.values.dtype, dense.dtype):
         raise TypeError(f"a tangent of dtype {frame.values.dtype} cannot be added into an array of dtype {dense.dtype}")
-    if isinstance(alpha, bool) or not isinstance(alpha, (int, float, complex)):
-        raise TypeError(f"alpha must be a Python number, not {type(alpha).__name__}")
-    number = type(alpha) if not isinstance(alpha, np.generic) else type(alpha.item())
-    allowed = {"bool": (int,), "signed": (int,), "unsigned": (int,), "real": (int, float), "complex": (int, float, complex)}
-    kind = facts(backend, dense.dtype).kind
-    if not issubclass(number, allowed.get(kind, ())) or (kind == "bool" and alpha != 1):
-        raise TypeError(f"alpha={alpha!r} does not fit an array of dtype {dense.dtype}")
     here, there = device_of(dense), device_of(frame.values)
     if None not in (here, there) and here != there:
         raise ValueError(f"dense is on device {here} and the tangent on {there}; move one of them first")
@@ -191,7 +215,7 @@ def _may_overlap(shape: Sequence[int], strides: Sequence[int], unit: int) -> boo
     return False
 
 
-def add_frame_into(dense: Array, frame: Frame, alpha: complex = 1) -> Array:
+def add_frame_into(dense: Array, frame: Frame, alpha: Any = 1) -> Array:
     """Add an aligned frame of the right dtype; `dense` is the caller's to give away (see `add_into` for the checks)."""
     xp, kernels = frame.backend.xp, frame.backend.kernels
     if frame.n == 0:
@@ -205,7 +229,7 @@ def add_frame_into(dense: Array, frame: Frame, alpha: complex = 1) -> Array:
     order = (*frame.axes, *frame.dense_axes)
     straight = order == tuple(range(len(order)))
     view = dense if straight else xp.permute_dims(dense, order)
-    back = None if straight else tuple(np.argsort(order).tolist())
+    back = None if straight else _inverse(order)
     if len(frame.axes) == 1:
         result = kernels.scatter_add(view, frame.ids[0], frame.values, alpha)
     elif kernels.mutable and frame.concrete:
@@ -222,16 +246,17 @@ def add_frame_into(dense: Array, frame: Frame, alpha: complex = 1) -> Array:
     return result if back is None else xp.permute_dims(result, back)
 
 
-def _add_at_coordinates(view: Array, frame: Frame, alpha: complex) -> None:
+def _add_at_coordinates(view: Array, frame: Frame, alpha: Any) -> None:
     """In place at coordinates of several axes: flattening a strided view would copy the whole array."""
     frame_key(frame)  # raises if the ids were overwritten with ones out of range
     if frame.padded:
         frame = keep(frame, frame.ids[0] < frame.stored_sizes[0])
-    rows = frame.values if alpha == 1 else frame.values * alpha
-    if rows.dtype == frame.backend.xp.bool:
-        view[frame.ids] = view[frame.ids] | rows
-    else:
-        view[frame.ids] = view[frame.ids] + rows
+    if frame.values.dtype == frame.backend.xp.bool:
+        view[frame.ids] = view[frame.ids] | frame.values
+        return
+    # What an array makes of half types is wider; the sum is rounded once.
+    rows = frame.values if isinstance(alpha, int) and alpha == 1 else frame.values * alpha
+    view[frame.ids] = frame.backend.xp.astype(view[frame.ids] + rows, view.dtype, copy=False)
 
 
 @implements("from_dense")
@@ -278,7 +303,7 @@ def from_dense(x: Array, *, axis: int | tuple[int, ...] = 0) -> IndexedSlices:
     if dense_axes:
         nonzero = xp.any(nonzero, axis=dense_axes)
     if not axes:
-        return IndexedSlices._of(Frame((), (), xp.asarray(x[None, ...], copy=True), tuple(x.shape), True, True))
+        return IndexedSlices._of(Frame((), (), xp.astype(x[None, ...], x.dtype, copy=True), tuple(x.shape), True, True))
     ids = tuple(xp.astype(i, backend.kernels.index_dtype(x), copy=False) for i in xp.nonzero(nonzero))
     rows = xp.permute_dims(x, (*axes, *dense_axes))
     sizes = tuple(x.shape[a] for a in axes)

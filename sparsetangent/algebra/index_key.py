@@ -166,7 +166,7 @@ def _normalised(tokens: list[Any], shape: tuple[int, ...], like: Array, validate
 
 
 def _first_array(tokens: list[Any]) -> int:
-    return next(i for i, t in enumerate(tokens) if isinstance(t, (int, _Mask0, _FromMask)) or is_array(t))
+    return next(i for i, t in enumerate(tokens) if t is not None and t is not _NOTHING and not isinstance(t, slice))
 
 
 def _in_range(index: int, size: int, axis: int) -> int:

@@ -113,7 +113,7 @@ def _read_dense(
         others = [1 + dense.index(a) for a in ids if a not in looked_up]
         values = xp.permute_dims(values, (*(1 + dense.index(a) for a in looked_up), 0, *others, *rest))
         values = kernels.gather(xp.reshape(values, (bound, frame.n, *inner)), key)
-        values = xp.moveaxis(values, 0, 1) if frame.n != 1 else values
+        values = xp.permute_dims(values, (1, 0, *range(2, values.ndim))) if frame.n != 1 else values
         values = xp.reshape(values, (frame.n, *entries, *inner))
     else:
         values = xp.reshape(values, (frame.n, *(1,) * len(entries), *inner))

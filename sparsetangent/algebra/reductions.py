@@ -71,7 +71,7 @@ def mean(x: Tangent, /, *, axis: Axis = None, keepdims: bool = False) -> Any:
     """The mean over axes; nan over an empty one, as for arrays."""
     axes = as_axes(axis, x.ndim)
     dtype = _dense_dtype("mean", x._frame())
-    count = prod(x.shape[a] for a in axes)
+    count = prod([x.shape[a] for a in axes])
     if count == 0:
         return _of_empty(x, "mean", axes, keepdims)
     frame = _held_sum(promote(x._frame(), dtype), axes, keepdims)
@@ -94,7 +94,7 @@ def _folding(name: str, fold: Reduction, *, prepare: Callable[[Frame], Frame] | 
     @implements(name, Tangent)
     def reduction(x: Tangent, /, *, axis: Axis = None, keepdims: bool = False, **kwargs: Any) -> Any:
         axes = as_axes(axis, x.ndim)
-        if prod(x.shape[a] for a in axes) == 0:
+        if prod([x.shape[a] for a in axes]) == 0:
             return _of_empty(x, name, axes, keepdims, **kwargs)
         frame = x._frame()
         _dense_dtype(name, frame)
@@ -142,7 +142,7 @@ def vector_norm(x: Tangent, /, *, axis: Axis = None, keepdims: bool = False, ord
     frame = distinct(x._frame())
     xp = frame.backend.xp
     dtype = xp.linalg.vector_norm(xp.zeros((1,), dtype=x.dtype)).dtype
-    if prod(x.shape[a] for a in axes) == 0 or (ord < 0 and ord != -inf):
+    if prod([x.shape[a] for a in axes]) == 0 or (ord < 0 and ord != -inf):
         # One implicit zero makes a negative order 0; an empty vector is a case of its own for each order.
         return xp.linalg.vector_norm(implicit(x, "vector_norm"), axis=axis, keepdims=keepdims, ord=ord)
     held = frame.backend.kernels.accumulator(dtype)

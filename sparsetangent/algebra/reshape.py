@@ -34,7 +34,7 @@ def reshape(x: Tangent, /, shape: Sequence[int], *, copy: bool | None = None) ->
 
 def _inferred(shape: Sequence[int], old: tuple[int, ...]) -> tuple[int, ...]:
     wanted = [operator.index(n) for n in (shape if isinstance(shape, (tuple, list)) else (shape,))]
-    known = prod(n for n in wanted if n != -1)
+    known = prod([n for n in wanted if n != -1])
     if wanted.count(-1) == 1 and known and prod(old) % known == 0:
         wanted[wanted.index(-1)] = prod(old) // known
     if any(n < 0 for n in wanted) or prod(wanted) != prod(old):

@@ -49,7 +49,7 @@ def join_entries(frames: Sequence[Frame], dtype: DType) -> Frame:
 def _joined_nbytes(frames: Sequence[Frame], axes: tuple[int, ...]) -> int:
     """Bytes of ids and values that joined entries would take, known without making them."""
     shape = frames[0].shape
-    entries = sum(f.n * prod(shape[a] for a in axes if a not in f.axes) for f in frames)
+    entries = sum(f.n * prod([shape[a] for a in axes if a not in f.axes]) for f in frames)
     held = [max(_held(f, a) for f in frames) for a in range(len(shape)) if a not in axes]
     itemsize = facts(frames[0].backend, frames[0].values.dtype).itemsize
     return entries * (prod(held) * itemsize + 8 * len(axes))
@@ -109,7 +109,7 @@ def _register(name: str, signed: Any) -> None:
         if kind == "bool" or (x.shape[0] + y.shape[0]) * row > prod(left.shape) * itemsize:
             return tangents(a, b)
         concat = backend.xp.concat
-        ids = tuple(concat(pair) for pair in zip(left.ids, right.ids, strict=True))
+        ids = tuple([concat(pair) for pair in zip(left.ids, right.ids)])  # noqa: B905  (equal axes; a list is quicker)
         values = concat((x, signed(right).values))
         return IndexedSlices._of(Frame(left.axes, ids, values, left.shape, False, False, left.padded or right.padded))
 
@@ -167,7 +167,8 @@ def _into_copy(name: str, array: Frame, frame: Frame) -> AnyArray:
     shape = broadcast_shapes(frame.shape, array.shape)
     if shape != array.shape and (frame.axes or frame.n):
         note_operation(name, frame, shape)
-    base = frame.backend.xp.asarray(expand(align(array, shape)).values[0, ...], copy=True)
+    base = expand(align(array, shape)).values[0, ...]
+    base = frame.backend.xp.astype(base, base.dtype, copy=True)
     return add_frame_into(base, align(frame, shape))
 
 

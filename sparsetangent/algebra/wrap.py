@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backend import common_backend
+from ..backend import backend_of, common_backend
 from ..kernels.base import Array
 from ..types import Fill, Frame, IndexedSlices, Tangent, Zero
 from ..types.one_hot import is_weak
 from .dense import dense_of
 from .frames import frame_of_array
 
-__all__ = ["like", "operand_frames", "reshaped", "settle"]
+__all__ = ["held_array", "like", "operand_frames", "reshaped", "settle"]
 
 
 def like(t: Tangent | None, frame: Frame) -> Tangent:
@@ -37,6 +37,14 @@ def settle(t: Tangent | None, frame: Frame) -> Tangent | Array:
 def reshaped(t: Tangent, frame: Frame) -> Tangent | Array:
     """The result of a change of shape: a sum of whole arrays stays one, and an array takes the place of the last stored axis."""
     return like(t, frame) if frame.axes or not t._frame().axes else dense_of(frame)
+
+
+def held_array(x: Any) -> Array:
+    """An array of the library, dtype and device of a tangent or an array: the values, or the array itself."""
+    if isinstance(x, Tangent):
+        return x._frame().values
+    backend_of(x)
+    return x
 
 
 def operand_frames(*operands: Any) -> tuple[Frame, ...]:

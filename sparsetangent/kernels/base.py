@@ -50,6 +50,10 @@ class Kernels(Protocol):
         """Whether Python can see the values of `x` now: False for tracers of jax, fake tensors, and while torch compiles."""
         ...
 
+    def seen(self, x: Array) -> Array | None:
+        """The values of `x` where Python can see them, in any shape: `x` itself, or what a function transform wraps; else None."""
+        ...
+
     def synchronous(self, x: Array) -> bool:
         """Whether reading a value of `x` waits for no device queue (true on the CPU)."""
         ...

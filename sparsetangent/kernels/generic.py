@@ -56,6 +56,9 @@ class GenericKernels:
     def concrete(self, x: Array) -> bool:
         return True
 
+    def seen(self, x: Array) -> Array | None:
+        return x if self.concrete(x) else None
+
     def synchronous(self, x: Array) -> bool:
         return True
 
@@ -146,7 +149,7 @@ class GenericKernels:
         self._check_op(op, dtype)
         ids, rows = self._entries(ids, rows, int(dst.shape[0]))
         if ids.shape[0] == 0 or dst.shape[0] == 0:
-            return xp.asarray(dst, copy=True)
+            return xp.astype(dst, dst.dtype, copy=True)
         order = xp.argsort(ids, stable=True)
         ids = xp.take(ids, order, axis=0)
         # The standard has no arithmetic on bools: as 0 and 1 their or is a max, their and a product.
@@ -237,7 +240,7 @@ class GenericKernels:
         """`dst` with the row of each of the ascending `ids` (the first of equal ones), by one search for each place."""
         xp, size, n = self.xp, int(dst.shape[0]), int(ids.shape[0])
         if n == 0 or size == 0:
-            return xp.asarray(dst, copy=True)
+            return xp.astype(dst, dst.dtype, copy=True)
         every = xp.arange(size, dtype=ids.dtype, device=self._device(ids))
         at = xp.searchsorted(ids, every)
         at = xp.where(at < n, at, xp.zeros_like(at))

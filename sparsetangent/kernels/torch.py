@@ -37,11 +37,14 @@ _dispatch_modes: Callable[[], int] = getattr(torch._C, "_len_torch_dispatch_stac
 class TorchKernels(GenericKernels):
     """NumPy's kernels on shared memory, or torch's differentiable operations."""
 
-    mutable = True
-
     def __init__(self) -> None:
         super().__init__(array_api_compat.torch, "torch")
         self._numpy = NumpyKernels()
+
+    @property
+    def mutable(self) -> bool:  # type: ignore[override]
+        # What is not made inside a function transform cannot be written there: the kernels give new tensors.
+        return not _is_transformed()
 
     def concrete(self, x: Array) -> bool:
         if torch.compiler.is_compiling():
@@ -51,6 +54,13 @@ class TorchKernels(GenericKernels):
                 return False
             x = _unwrap(x)
         return _has_values(x)
+
+    def seen(self, x: Array) -> Array | None:
+        if torch.compiler.is_compiling():
+            return None
+        while _is_wrapped(x):
+            x = _unwrap(x)
+        return x if _has_values(x) else None
 
     def synchronous(self, x: Array) -> bool:
         return bool(x.device.type == "cpu")
@@ -96,8 +106,9 @@ class TorchKernels(GenericKernels):
 
     def scatter_add(self, dst: Array, ids: Array, rows: Array, alpha: complex = 1) -> Array:
         held = self.accumulator(dst.dtype)
-        if held == dst.dtype and _is_plain(dst, ids, rows):
-            self._numpy.scatter_add(_numpy(dst), _numpy(ids), _numpy(rows), alpha)
+        if held == dst.dtype and _is_plain(dst, ids, rows, *_tensors(alpha)):
+            factor = _numpy(alpha) if _tensors(alpha) else alpha
+            self._numpy.scatter_add(_numpy(dst), _numpy(ids), _numpy(rows), factor)
             return _written(dst)
         rows = self._scaled(self._held(rows, dst.dtype), alpha)
         if held != dst.dtype or dst.dtype == torch.bool or dst.dtype in _SIGNED:
@@ -202,16 +213,12 @@ class TorchKernels(GenericKernels):
     # Checks
 
     def _checked(self, ids: Array, size: int) -> tuple[Array, Array | None]:
-        if not torch.compiler.is_compiling() and _is_wrapped(ids):
-            # A function transform hides the values, but they are there to be checked.
-            real = ids
-            while _is_wrapped(real):
-                real = _unwrap(real)
-            if _has_values(real):
-                _, inside = super()._checked(real.reshape(-1), size)
-                ids = self._widened(ids)
-                return ids, None if inside is None else (ids >= 0) & (ids < size)
-        return super()._checked(ids, size)
+        if (seen := self.seen(ids)) is None or seen is ids:
+            return super()._checked(ids, size)
+        # A function transform hides the values, but they are there to be checked.
+        _, inside = super()._checked(seen.reshape(-1), size)
+        ids = self._widened(ids)
+        return ids, None if inside is None else (ids >= 0) & (ids < size)
 
     def _device(self, x: Array) -> Any:
         return x.device
@@ -252,6 +259,10 @@ def _signed(x: Array) -> Array:
 
 def _typed(x: Array, dtype: DType) -> Array:
     return x.view(dtype) if dtype in _SIGNED else x
+
+
+def _tensors(*operands: Any) -> list[Array]:
+    return [x for x in operands if isinstance(x, torch.Tensor)]
 
 
 def _numpy(x: Array) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..algebra.frames import keep, promote
-from ..algebra.wrap import operand_frames
+from ..algebra.wrap import held_array, operand_frames
 from ..backend import device_of
 from ..dtypes import facts
 from ..kernels.base import Array
@@ -69,9 +69,9 @@ def embedding(
         ...
     IndexError: ids holds -1 at position 0, out of range for axis 0 of size 2; allowed: 0 <= id < 2
     """
-    (frame,) = operand_frames(weight)
+    like = held_array(weight)
     _padding_row(padding_idx, weight.shape[0])
-    return take(weight, _checked(ids, weight.shape[0], frame.values, validate), validate=False)
+    return take(weight, _checked(ids, weight.shape[0], like, validate), validate=False)
 
 
 def embedding_vjp(

@@ -9,7 +9,7 @@ from ..algebra.frames import broadcast_shapes
 from ..algebra.index_key import Key, parse_key
 from ..algebra.indexing import index_frame
 from ..algebra.place import place_frame
-from ..algebra.wrap import operand_frames, settle
+from ..algebra.wrap import held_array, operand_frames, settle
 from ..backend import backend_of, device_of
 from ..kernels.base import Array
 from ..types import IndexedSlices, Tangent
@@ -143,7 +143,19 @@ def take(x: Any, ids: Any, axis: int = 0, *, validate: Validate = True) -> Any:
     >>> st.rules.take(x, [0], axis=1).tolist()
     [[1.0], [3.0], [5.0]]
     """
-    return getitem(x, _along(x, ids, as_axis(axis, len(x.shape))), validate=validate)
+    axis = as_axis(axis, len(x.shape))
+    if axis == 0 and not isinstance(x, Tangent):
+        return _rows(x, ids, validate)
+    return getitem(x, _along(x, ids, axis), validate=validate)
+
+
+def _rows(x: Array, ids: Any, validate: Validate) -> Array:
+    """The read of a table, without the frame of all of it, which libraries that have no views (JAX) would copy."""
+    backend = backend_of(x)
+    given = as_index_array(ids, x, name="ids")
+    checked = check_ids(given, x.shape[0], 0, validate=validate, name="ids")[0]
+    rows = backend.kernels.gather(x, backend.xp.reshape(checked, (-1,)))
+    return backend.xp.reshape(rows, (*given.shape, *x.shape[1:]))
 
 
 def take_vjp(dy: Any, shape: tuple[int, ...], ids: Any, axis: int = 0, *, validate: Validate = True) -> IndexedSlices:
@@ -189,8 +201,7 @@ def take_vjp(dy: Any, shape: tuple[int, ...], ids: Any, axis: int = 0, *, valida
 
 def _along(like: Any, ids: Any, axis: int) -> tuple[Any, ...]:
     """The key that reads along one axis."""
-    (frame,) = operand_frames(like)
-    return (*(slice(None),) * axis, as_index_array(ids, frame.values, name="ids"), ...)
+    return (*(slice(None),) * axis, as_index_array(ids, held_array(like), name="ids"), ...)
 
 
 def take_along_axis(x: Any, ids: Any, axis: int = -1, *, validate: Validate = True) -> Any:
@@ -226,8 +237,7 @@ def take_along_axis(x: Any, ids: Any, axis: int = -1, *, validate: Validate = Tr
     >>> st.rules.take_along_axis(x, np.array([[1, 1]]), axis=1).tolist()
     [[2.0, 2.0], [5.0, 5.0]]
     """
-    (frame,) = operand_frames(x)
-    return getitem(x, _along_each(frame.values, tuple(x.shape), ids, axis, validate), validate=False)
+    return getitem(x, _along_each(held_array(x), tuple(x.shape), ids, axis, validate), validate=False)
 
 
 def take_along_axis_vjp(

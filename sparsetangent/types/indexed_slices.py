@@ -145,6 +145,8 @@ class IndexedSlices(Tangent):
     def values(self) -> Array:
         """The slices, shape ``(n, *dense axes in order)``."""
         frame = self._data
+        if len(getattr(frame.values, "shape", ())) != 1 + len(frame.dense_sizes):
+            return frame.values  # a leaf that a transformation made, such as a batch
         full = (frame.values.shape[0], *frame.dense_sizes)
         if tuple(frame.values.shape) == full:
             return frame.values
@@ -162,7 +164,8 @@ class IndexedSlices(Tangent):
         axes, _, values, shape = self._data[:4]
         parts = [f"shape={shape}", f"dtype={dtype_name(values)}", f"axis={axes[0] if len(axes) == 1 else axes}"]
         if is_array(values) and values.ndim:
-            parts += [f"stored={values.shape[0]}", f"density={self.density:.3g}"]
+            held = values.shape[0] * prod(self._data.dense_sizes)
+            parts += [f"stored={values.shape[0]}", f"density={held / self.size if self.size else 0.0:.3g}"]
         return parts + where(values)
 
     def __copy__(self) -> IndexedSlices:
@@ -292,6 +295,10 @@ def refuse_corrupted(frame: Frame) -> None:
                 f"the indices of this IndexedSlices are {dtype_name(ids)}, not integers: a tree-map probably reached them. "
                 "Map over the values only, with sparsetangent.tree.map"
             )
+    if any(ids.ndim != 1 for ids in frame.ids):
+        raise TypeError(
+            f"the leaves of this IndexedSlices have shapes {[tuple(x.shape) for x in (*frame.ids, frame.values)]}: a batch, which is for vmap"
+        )
     if not is_array(frame.values):
         raise TypeError(f"the values of this IndexedSlices are no array but {type(frame.values).__name__}")
 

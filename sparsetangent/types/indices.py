@@ -97,16 +97,17 @@ def check_ids(
     kernels = backend.kernels
     # An unsigned value beyond int64 wraps to a negative one when it is widened, and must not count from the end.
     low = -size if negatives and not unsigned else 0
-    if kernels.concrete(ids) and (kernels.synchronous(ids) or validate == "now"):
-        least, greatest = kernels.bounds(ids)
+    seen = kernels.seen(ids)
+    if seen is not None and (kernels.synchronous(seen) or validate == "now"):
+        least, greatest = kernels.bounds(seen)
         if least >= 0 and greatest < size:
             return ids, False
         if least >= low and greatest < size:
             return backend.xp.where(ids < 0, ids + size, ids), False
         if not drop:
-            raise IndexError(_describe(ids, low, size, axis, name))
-    elif not drop and kernels.concrete(ids):
-        _enqueue(backend.xp.any((ids < low) | (ids >= size)), f"{name} along axis {axis} of size {size}", backend)
+            raise IndexError(_describe(seen, low, size, axis, name))
+    elif not drop and seen is not None:
+        _enqueue(backend.xp.any((seen < low) | (seen >= size)), f"{name} along axis {axis} of size {size}", backend)
     if low < 0:
         ids = backend.xp.where(ids < 0, ids + size, ids)
     return backend.xp.where((ids < 0) | (ids >= size), _constant(ids, size), ids), True

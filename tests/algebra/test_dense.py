@@ -55,6 +55,30 @@ def test_alpha(xp, t, alpha):
     assert oracle.to_numpy(result).tolist() == (10 + alpha * oracle.loop_densify(t)).tolist()
 
 
+@pytest.mark.parametrize(
+    ("dtype", "given", "axis"),
+    [("float32", "float32", 0), ("complex64", "float32", 0), ("float32", "int32", (0, 1)), ("int32", "int16", ())],
+)
+def test_alpha_without_axes(xp, dtype, given, axis):
+    rng = np.random.default_rng(11)
+    shape, axes = (4, 3), axis if isinstance(axis, tuple) else (axis,)
+    ids = tuple(xp.asarray(rng.integers(0, shape[a], 5).tolist()) for a in axes)
+    values = rng.integers(-9, 9, (5, *(n for a, n in enumerate(shape) if a not in axes)))
+    t = IndexedSlices(ids, oracle.as_backend(xp, values, getattr(xp, dtype)), shape, axis=axes)
+    before, alpha = rng.integers(-9, 9, shape), oracle.as_backend(xp, np.asarray(-3), getattr(xp, given))
+    result = sp.add_into(oracle.as_backend(xp, before, t.dtype), t, alpha)
+    assert result.dtype == t.dtype
+    assert oracle.to_numpy(result).tolist() == (before - 3 * oracle.loop_densify(t)).tolist()
+
+
+def test_wrong_alpha_without_axes(xp, t):
+    table = xp.full((4, 2), 10.0, dtype=xp.float32)
+    for wrong, message in ((xp.asarray([2.0]), "shape"), (xp.asarray(True), "alpha"), (xp.asarray(1j), "alpha")):
+        with pytest.raises(TypeError, match=message):
+            sp.add_into(table, t, wrong)
+    assert oracle.to_numpy(table).tolist() == np.full((4, 2), 10.0).tolist()
+
+
 def test_in_place_operators(xp, t):
     table = xp.full((4, 2), 10.0, dtype=xp.float32)
     same = table

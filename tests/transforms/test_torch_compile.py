@@ -1,5 +1,7 @@
 """`torch.compile(fullgraph=True)`: linear operations and the rules of reads in one graph, without a word about densifying."""
 
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -56,10 +58,20 @@ LINEAR = {
 
 
 @pytest.fixture(autouse=True)
-def met():
-    """The backend is looked up by importing, which Dynamo does not trace: torch is met before anything is compiled."""
-    IndexedSlices(torch.tensor([0]), torch.ones(1), (2,)).densify()
+def forget():
     torch._dynamo.reset()
+
+
+FIRST_USE = """
+import sparsetangent as st, torch
+step = lambda i, v: (st.IndexedSlices(i, v, (4,)) * 2.0).densify()
+print(torch.compile(step, fullgraph=True, backend="eager")(torch.tensor([2, 0, 2]), torch.tensor([1.0, 5.0, 3.0])).tolist())
+"""
+
+
+def test_first_use_in_a_compiled_function():
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", FIRST_USE], capture_output=True, text=True)
+    assert done.stdout.strip() == "[10.0, 0.0, 8.0, 0.0]", done.stderr
 
 
 def compiled(f):
