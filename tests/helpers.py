@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 # Eager JAX compiles for every new shape, so an example there costs as much as fifty on NumPy.
-WEIGHT = {"numpy": 1.0, "torch": 0.6, "array_api_strict": 0.3, "jax": 0.05, "jax32": 0.05, "cupy": 0.6}
+WEIGHT = {"numpy": 1.0, "torch": 0.6, "array_api_strict": 0.3, "jax": 0.04, "jax32": 0.04, "cupy": 0.6}
 LONG = 20 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 1
 
 
