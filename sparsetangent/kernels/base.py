@@ -9,9 +9,9 @@ Conventions, in force for every method:
 - ``ids`` is one integer array of shape ``(n,)``; ``rows`` has shape ``(n, *inner)``; ``size`` is the length of the indexed
   axis, a Python int. Ids that come back have the dtype of those given, if that is int32 or int64 (which `size` must fit), and
   the backend's `index_dtype` otherwise.
-- An id equal to ``size`` is *padding*: a write skips it, a read gives zeros. Any other id outside ``[0, size)`` is a fault.
-  Where Python can see values (`concrete`) it raises `IndexError` before anything is written; where it cannot, the entry
-  is treated as padding. No method may ever touch memory out of bounds, whatever the ids hold: callers can
+- An id equal to ``size`` is *padding*: a write skips it, a read gives zeros. Any other id outside ``[0, size)`` is a fault, a
+  negative one too. Where Python can see values at once (`concrete` and `synchronous`) it raises `IndexError` before anything is
+  written; where it cannot, the entry is treated as padding, and on a device `check_errors` raises later. No method may ever touch memory out of bounds, whatever the ids hold: callers can
   overwrite the ids after they were checked.
 - Repeated ids accumulate. Sums are taken in a fixed order on the CPU, so equal inputs give equal bits.
 - float16 and bfloat16 are accumulated in float32 and rounded once. Integers wrap. The sum of bools is *or*, their product *and*.
@@ -64,6 +64,14 @@ class Kernels(Protocol):
 
     def accumulator(self, dtype: DType) -> DType:
         """The dtype in which sums of `dtype` are held: float32 for float16 and bfloat16, else `dtype` itself."""
+        ...
+
+    def check_errors(self) -> None:
+        """Raise what calls on a device have recorded since the last time, and forget it; waits for the device.
+
+        Kernels that are not `synchronous` raise here, and not at the call, for ids out of range: the entry is treated as
+        padding meanwhile. (As is an id beyond `length` in `unique_inverse` and `coalesce`, a `ValueError`.)
+        """
         ...
 
     def bounds(self, ids: Array) -> tuple[int, int]:

@@ -71,6 +71,9 @@ class GenericKernels:
     def bounds(self, ids: Array) -> tuple[int, int]:
         return int(self.xp.min(ids)), int(self.xp.max(ids))
 
+    def check_errors(self) -> None:
+        """Nothing is ever recorded: faults raise at once."""
+
     # Reads
 
     def gather(self, src: Array, ids: Array) -> Array:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, Literal
 
-from ..backend import Backend, backend_of, device_of, is_array
+from ..backend import Backend, backend_of, device_of, is_array, known_backends
 from ..dtypes import facts
 from ..kernels.base import Array
 
@@ -143,7 +143,7 @@ def _read(pending: tuple[Array, str]) -> None:
 
 
 def check_errors() -> None:
-    """Raise what checks on a device have recorded so far; waits for the device.
+    """Raise what checks and kernels on a device have recorded so far; waits for the device.
 
     On the CPU ids are checked at once and there is never anything to raise.
 
@@ -151,6 +151,8 @@ def check_errors() -> None:
     ------
     IndexError
         If ids given to an earlier call were out of range. The flag is cleared.
+    ValueError
+        If more distinct ids were met than the static size given to `coalesce`.
 
     Examples
     --------
@@ -167,3 +169,5 @@ def check_errors() -> None:
     pending, _PENDING[:] = _PENDING[:], []
     for entry in pending:
         _read(entry)
+    for backend in known_backends():
+        backend.kernels.check_errors()

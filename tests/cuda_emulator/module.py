@@ -140,8 +140,8 @@ class Kernel:
     def _pointer(self, place: int, wanted: str, argument: Any) -> Any:
         """The bytes of one argument, as the kernel takes it: an address for an array, else the value."""
         where = f"{self.name}: argument {place}"
-        if argument is None and wanted.startswith("P"):
-            return ctypes.c_void_p(None)
+        if wanted.startswith("P") and isinstance(argument, np.uint64) and argument == 0:
+            return ctypes.c_void_p(None)  # the null pointer; for None, CuPy passes no argument at all
         if isinstance(argument, np.ndarray):
             _check_array(where, wanted, argument)
             return ctypes.c_void_p(argument.ctypes.data)

@@ -87,6 +87,7 @@ class CupyDevice:
         bits = 0
         for flag in self._flags.values():
             with flag.device:
+                flag.device.synchronize()  # kernels of every stream set it
                 bits |= int(flag[0])
                 flag.fill(0)
         return bits

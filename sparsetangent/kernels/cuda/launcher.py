@@ -13,7 +13,7 @@ __all__ = ["Launcher"]
 
 
 class Launcher:
-    """Kernels of a device, with grids sized to the work. Python ints are passed as int64, which is what kernels count in."""
+    """Kernels of a device, with grids sized to the work. Python ints are passed as int64, which is what kernels count in, None as a null pointer."""
 
     def __init__(self, device: Device, limits: Limits) -> None:
         self.device = device
@@ -29,5 +29,11 @@ class Launcher:
         self._launch(name, self.limits.warps(rows), arguments)
 
     def _launch(self, name: str, shape: Shape, arguments: tuple[Any, ...]) -> None:
-        typed = tuple(np.int64(value) if type(value) is int else value for value in arguments)
-        self.device.get(name)(shape.grid, shape.block, typed)
+        self.device.get(name)(shape.grid, shape.block, tuple(map(_typed, arguments)))
+
+
+def _typed(argument: Any) -> Any:
+    # CuPy takes None for an argument that is not there at all, and the driver would read through it.
+    if argument is None:
+        return np.uint64(0)
+    return np.int64(argument) if type(argument) is int else argument
