@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long lint format clean
+.PHONY: help setup demo test test-long test-gpu lint format clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -33,6 +33,9 @@ test: setup  ## the whole suite, as CI runs it
 
 test-long: setup  ## the suite with many more random examples
 	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -n $(JOBS) -m "not gpu" $(ARGS)
+
+test-gpu: setup  ## the suite on CuPy arrays, on a machine with a GPU
+	$(BIN)/python -m pytest -m gpu $(ARGS)
 
 lint: setup  ## ruff, ruff format --check, mypy --strict
 	$(BIN)/ruff check .

@@ -18,7 +18,7 @@ from .base import Array, DType, ReduceOp
 from .generic import _COMBINE, GenericKernels, sum_blocks
 from .numpy import _SMALL, NumpyKernels
 
-__all__ = ["TorchKernels"]
+__all__ = ["TorchKernels", "is_unwatched", "noted"]
 
 _HELD = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.complex32: torch.complex64}
 # NumPy has no such dtypes, but the same bits as integers can be moved.
@@ -109,7 +109,7 @@ class TorchKernels(GenericKernels):
         if held == dst.dtype and _is_plain(dst, ids, rows, *_tensors(alpha)):
             factor = _numpy(alpha) if _tensors(alpha) else alpha
             self._numpy.scatter_add(_numpy(dst), _numpy(ids), _numpy(rows), factor)
-            return _written(dst)
+            return noted(dst)
         rows = self._scaled(self._held(rows, dst.dtype), alpha)
         if held != dst.dtype or dst.dtype == torch.bool or dst.dtype in _SIGNED:
             return self._merge_into(dst, ids, rows)
@@ -139,7 +139,7 @@ class TorchKernels(GenericKernels):
     def put(self, dst: Array, unique_ids: Array, rows: Array) -> Array:
         if _is_plain(dst, unique_ids, rows):
             self._numpy.put(_bits(dst), _numpy(unique_ids), _bits(rows))
-            return _written(dst)
+            return noted(dst)
         ids, rows = self._entries(unique_ids, rows, dst.shape[0])
         if dst.shape[0] == 0 or ids.shape[0] == 0:
             return dst
@@ -187,7 +187,7 @@ class TorchKernels(GenericKernels):
         by_numpy = op in ("add", "mean") or rows.numel() <= _SMALL or dst.dtype in _SIGNED
         if by_numpy and dst.dtype not in _BITS and _is_plain(dst, ids, rows):
             self._numpy.scatter_reduce(op, _numpy(dst), _numpy(ids), _numpy(rows), include_self)
-            return _written(dst)
+            return noted(dst)
         distinct, inverse = self.unique_inverse(ids, dst.shape[0])
         folded = self._folded(op, inverse, self._held(rows, dst.dtype), distinct.shape[0])
         if include_self:
@@ -229,14 +229,19 @@ def _has_values(x: Array) -> bool:
 
 
 def _is_plain(*tensors: Array) -> bool:
-    """Whether these are plain memory on the CPU that nobody watches: no autograd, function transform, tracer or compiler."""
+    """Whether these are plain memory on the CPU that nobody watches."""
+    return is_unwatched(*tensors) and all(x.is_cpu for x in tensors)
+
+
+def is_unwatched(*tensors: Array) -> bool:
+    """Whether no autograd, function transform, tracer or compiler sees what is done to the memory of these tensors."""
     if torch.compiler.is_compiling() or _transform() is not None or _dispatch_modes() or torch.jit.is_tracing():
         return False
     if _in_forward_mode():
         return False
     taped = torch.is_grad_enabled()
     for x in tensors:
-        if type(x) not in (torch.Tensor, torch.nn.Parameter) or not x.is_cpu or (taped and x.requires_grad):
+        if type(x) not in (torch.Tensor, torch.nn.Parameter) or (taped and x.requires_grad):
             return False
         if x.is_conj() or x.is_neg() or x.layout != torch.strided:
             return False
@@ -273,7 +278,7 @@ def _bits(x: Array) -> Any:
     return _numpy(x.view(_BITS[x.dtype]) if x.dtype in _BITS else x)
 
 
-def _written(dst: Array) -> Array:
+def noted(dst: Array) -> Array:
     """`dst` after a write that torch has not seen, so that autograd notices if it has saved it."""
     if not dst.is_inference():
         increment_version(dst)
