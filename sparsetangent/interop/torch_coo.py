@@ -61,7 +61,7 @@ def to_torch(t: Tangent) -> torch.Tensor:
             f"t must be a tangent of torch tensors, not {t!r}" if isinstance(t, Tangent) else wrong_type("t", "a tangent", t)
         )
     frame = t._frame()
-    if not frame.concrete:
+    if not (frame.concrete and frame.backend.kernels.mutable):
         raise TypeError("t must have ids that can be seen: a COO tensor cannot be made under a function transform")
     for ids, axis in zip(frame.ids, frame.axes, strict=True):
         check_ids(ids, frame.shape[axis] + frame.padded, axis, negatives=False, validate="now")
