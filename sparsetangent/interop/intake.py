@@ -59,7 +59,7 @@ def _verify(frame: Frame, unique: bool, ordered: bool) -> None:
     (keys,), bound, _ = frame_key(frame)
     if not ordered:
         distinct, _ = frame.backend.kernels.unique_inverse(keys, bound)
-        wanted = int(xp.sum(xp.astype(keys < bound, xp.int64)))
+        wanted = int(xp.sum(xp.astype(keys < bound, keys.dtype)))
         if distinct.shape[0] != wanted:
             raise ValueError(f"unique=True, but {wanted} coordinates hold only {distinct.shape[0]} distinct ones")
         return
