@@ -35,6 +35,28 @@ def test_word_vectors_compare_compact_with_dense(tmp_path: Path) -> None:
     assert str(picture) in printed
 
 
+def test_distributed_training() -> None:
+    """Two processes, replicated and split: one computation, and far fewer bytes than a dense all-reduce."""
+    for package in ("rich", "matplotlib", "torch"):
+        pytest.importorskip(package)
+    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(EXAMPLES / "distributed.py")]
+    small = ["--rows", "65536", "--dim", "16", "--min-count", "40", "--steps", "30"]
+    done = subprocess.run(
+        [sys.executable, *launch, *small],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(EXAMPLES.parent)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    for name in ("replicated", "split"):
+        first, last, sent, dense = _numbers(
+            rf"{name}: loss ([\d.]+) -> ([\d.]+), .* ([\d.]+) MiB sent a step and process, dense ([\d.]+)", done.stdout
+        )
+        assert last < first and 10 * sent < dense
+    assert "equal to the bit: True" in done.stdout
+    assert _numbers(r"differs from them by at most (\S+)", done.stdout)[0] < 1e-6
+
+
 def _numbers(pattern: str, text: str) -> list[float]:
     found = re.search(pattern, text)
     assert found, text

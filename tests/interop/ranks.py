@@ -149,7 +149,9 @@ def reads(rank, world, count):
         ]
         ids = [torch.asarray(rng.integers(0, max(size, 1), shape)) for shape in shapes][rank]
         got = gather_rows(table[mine.start : mine.stop].clone(), ids, size, rows=rows)
-        wanted = np.array([to_numpy(table)[i] for i in ids.reshape(-1).tolist()], to_numpy(table).dtype).reshape((*ids.shape, *table.shape[1:]))
+        wanted = np.array([to_numpy(table)[i] for i in ids.reshape(-1).tolist()], to_numpy(table).dtype).reshape(
+            (*ids.shape, *table.shape[1:])
+        )
         assert got.dtype == dtype and got.shape == (*ids.shape, *table.shape[1:])
         np.testing.assert_array_equal(to_numpy(got), wanted)
     part = torch.ones(len(rows_of(10, rank, world)), 2)
