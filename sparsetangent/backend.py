@@ -55,7 +55,7 @@ def _kernels_from(module: str, cls: str) -> Load:
 
 # Tried from the last to the first, so that what is registered later wins.
 _PLUGINS: list[tuple[Match, Load]] = [
-    (array_api_compat.is_numpy_array, _kernels_from("numpy", "NumpyKernels")),
+    (array_api_compat.is_numpy_array, _kernels_from("host", "host_kernels")),
     (array_api_compat.is_torch_array, _kernels_from("torch", "TorchKernels")),
     (array_api_compat.is_jax_array, _kernels_from("jax", "JaxKernels")),
     (array_api_compat.is_cupy_array, _kernels_from("cupy", "CupyKernels")),
