@@ -82,9 +82,13 @@ class NumpyKernels(GenericKernels):
         ids, rows = self._writing(dst, ids, rows)
         held = self.accumulator(dst.dtype)
         rows = self._scaled(rows.astype(held, copy=False), alpha)
-        if held == dst.dtype and _is_quick(rows):
-            np.add.at(dst, ids, rows)
-            return dst
+        if held == dst.dtype:
+            if rows.ndim > 1 and prod(dst.shape[1:]) == 1 and dst.flags.c_contiguous:
+                np.add.at(dst.reshape(-1), ids, rows.reshape(-1))
+                return dst
+            if _is_quick(rows):
+                np.add.at(dst, ids, rows)
+                return dst
         # Merged first, so that memory is taken for the rows alone: a product would make an array like dst.
         distinct, inverse = self.unique_inverse(ids, dst.shape[0])
         self._add_distinct(dst, distinct, self._sums(inverse, rows, distinct.shape[0]))
