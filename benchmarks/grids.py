@@ -33,6 +33,7 @@ QUICK: dict[str, Grid] = {
     "gather": _COMMON[1:],
     "multiply": _COMMON[1:2],
     "norm": _COMMON[1:2],
+    "crossover": [(10**5, n, 64, "float32", "uniform") for n in (10**2, 10**4, 10**5)],
 }
 FULL: dict[str, Grid] = {
     "densify": _all((10**4, 10**6), _ENTRIES, _WIDTHS) + _SPOT,
@@ -42,4 +43,5 @@ FULL: dict[str, Grid] = {
     "gather": _all((10**4, 10**6), _ENTRIES[1:], _WIDTHS),
     "multiply": _all((10**4, 10**6), _ENTRIES[1:], (16, 64)),
     "norm": _all((10**4, 10**6), _ENTRIES[1:], (16, 64)),
+    "crossover": [(10**5, n, 64, "float32", "uniform") for n in (10**2, 10**3, 10**4, 3 * 10**4, 10**5, 3 * 10**5)],
 }

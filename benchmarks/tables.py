@@ -156,6 +156,25 @@ def norm(grid: Grid) -> Iterator[Case]:
         yield Case("norm", on, ours, peers, 3 * rows.nbytes)
 
 
+def crossover(grid: Grid) -> Iterator[Case]:
+    """A step of training by density: the gradient of two reads, their sum, and the update of the table."""
+    for on, ids, rows, size, d in _cells("crossover", grid):
+        table = np.ones((size, d), rows.dtype)
+        ours: dict[str, Run] = {"compact": _bound(_compact_step, table, ids, rows)}
+        yield Case("crossover", on, ours, {"dense": _bound(_dense_step, table, ids, rows)}, 6 * rows.nbytes)
+
+
+def _compact_step(table: Any, ids: Any, rows: Any) -> Any:
+    gradient = st.rules.take_vjp(rows, table.shape, ids)
+    return st.add_into(table, gradient + gradient, -1e-3)
+
+
+def _dense_step(table: Any, ids: Any, rows: Any) -> Any:
+    gradient = _product(ids, rows, table.shape[0])  # the fastest dense way that SciPy and NumPy have
+    table -= 1e-3 * (gradient + gradient)
+    return table
+
+
 def tiny(grid: Grid) -> Iterator[Case]:
     """What a call costs before any work is done: three rows of four."""
     ids, rows, shape = np.array([1, 3, 1]), _rows(3, 4, "float32"), (100, 4)
@@ -278,6 +297,7 @@ TABLES: dict[str, Callable[[Grid], Iterator[Case]]] = {
     "gather": gather,
     "multiply": multiply,
     "norm": norm,
+    "crossover": crossover,
     "tiny": tiny,
     "structure": structure,
 }

@@ -51,6 +51,19 @@ def test_structure_table_runs():
         measured(case, budget=0.0, most=1)
 
 
+def test_pictures_of_what_was_measured(tmp_path):
+    draw = pytest.importorskip("benchmarks.pictures", reason="Matplotlib is not installed").draw
+    on = {"V": 10**6, "d": 64, "dtype": "float32", "ids": "uniform"}
+    results = [
+        {"table": "densify", "on": {**on, "n": n}, "ours": {"numpy": n}, "peers": {"a": 2 * n}, "floor": 1} for n in (5, 9)
+    ]
+    results += [
+        {"table": "flat in V", "on": {"call": "abs", "V": size}, "ours": {"numpy": 1}, "peers": {}} for size in (10, 99)
+    ]
+    assert [path.name for path in draw(results, tmp_path)] == ["densify.png", "flat.png"]
+    assert all((tmp_path / name).stat().st_size > 5000 for name in ("densify.png", "flat.png"))
+
+
 def test_guard_tells_what_moved_and_fails_on_twice():
     results = [Result("densify", {"V": 4}, {"numpy": 3.0}, {"a": 6.0, "b": 4.0}, 1.0, {})]
     assert ratios(results) == {"densify V=4: numpy": 0.75}
