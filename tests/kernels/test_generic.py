@@ -9,7 +9,6 @@ from tests.conftest import Library
 from tests.kernels import reference as ref
 from tests.kernels import test_contract as contract
 
-
 pytestmark = pytest.mark.filterwarnings("ignore:(invalid value|overflow) encountered:RuntimeWarning")
 
 
