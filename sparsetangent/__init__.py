@@ -8,7 +8,7 @@ from typing import Any as _Any
 
 # Importing these two fills the registry.
 from . import algebra, protocols, rules
-from .accumulate import add_n
+from .accumulate import Accumulator, add_n
 from .algebra.comparisons import allclose, equal
 from .algebra.dense import add_into, densify, from_dense
 from .algebra.shapes import sum_to_shape
@@ -21,6 +21,7 @@ from .types import Fill, IndexedSlices, OneHot, Tangent, Zero, check_errors, pyt
 __version__ = "0.1.0"
 
 __all__ = [
+    "Accumulator",
     "DensifyError",
     "DensifyWarning",
     "Fill",
