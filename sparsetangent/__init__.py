@@ -15,6 +15,7 @@ from .algebra.shapes import sum_to_shape
 from .backend import register_kernels
 from .config import show_config
 from .policy import DensifyError, DensifyWarning, densify_policy
+from .projection import Projector, project, register_projector
 from .protocols import namespace
 from .types import Fill, IndexedSlices, OneHot, Tangent, Zero, check_errors, pytree
 
@@ -27,6 +28,7 @@ __all__ = [
     "Fill",
     "IndexedSlices",
     "OneHot",
+    "Projector",
     "Tangent",
     "Zero",
     "add_into",
@@ -39,9 +41,11 @@ __all__ = [
     "equal",
     "from_dense",
     "namespace",
+    "project",
     "protocols",
     "pytree",
     "register_kernels",
+    "register_projector",
     "rules",
     "show_config",
     "sum_to_shape",
