@@ -7,7 +7,7 @@ from importlib import import_module as _import_module
 from typing import Any as _Any
 
 # Importing these two fills the registry.
-from . import algebra, protocols, rules
+from . import algebra, protocols, rules, steps
 from .accumulate import Accumulator, add_n
 from .algebra.comparisons import allclose, equal
 from .algebra.dense import add_into, densify, from_dense
@@ -18,6 +18,7 @@ from .policy import DensifyError, DensifyWarning, densify_policy
 from .projection import Projector, project, register_projector
 from .protocols import namespace
 from .types import Fill, IndexedSlices, OneHot, Tangent, Zero, check_errors, pytree
+from .update import update_rows
 
 __version__ = "0.1.0"
 
@@ -48,7 +49,9 @@ __all__ = [
     "register_projector",
     "rules",
     "show_config",
+    "steps",
     "sum_to_shape",
+    "update_rows",
 ]
 
 

@@ -24,7 +24,7 @@ from .types import Frame, IndexedSlices, Tangent, Zero
 __all__ = ["Projector", "project", "register_projector"]
 
 Cotangent = Any
-"""A tangent or an array."""
+"""A tangent or an array; a Python number or None too, where it comes from the caller."""
 
 _FLOATING = ("real", "complex")
 _STRUCTURES: dict[str, Callable[[Cotangent], Cotangent]] = {}
@@ -103,7 +103,7 @@ class Projector:
         """The name of the subspace, if any."""
         return self._structure
 
-    def __call__(self, t: Tangent | Array | complex | None) -> Any:
+    def __call__(self, t: Cotangent) -> Any:
         """Project a cotangent.
 
         Parameters
@@ -126,7 +126,7 @@ class Projector:
         if t is None:
             return Zero(self._shape, like=self._probe)
         backend = backend_of(self._probe)
-        if isinstance(t, (bool, int, float, complex)) and not hasattr(t, "dtype"):
+        if isinstance(t, (int, float, complex)):
             t = backend.xp.asarray(t, device=device_of(self._probe))
         common_backend(self._probe, held_array(t))
         if facts(backend, self.dtype).kind not in _FLOATING:
@@ -145,7 +145,7 @@ class Projector:
         return f"Projector(shape={self._shape}, dtype={self.dtype}{structure})"
 
 
-def project(t: Tangent | Array | complex | None, like: Tangent | Array) -> Any:
+def project(t: Cotangent, like: Tangent | Array) -> Any:
     """Bring a cotangent into the tangent space of a primal: ``Projector(like)(t)``.
 
     Parameters
