@@ -7,13 +7,14 @@ from importlib import import_module as _import_module
 from typing import Any as _Any
 
 # Importing these two fills the registry.
-from . import algebra, protocols, rules, steps
+from . import algebra, protocols, rules, steps, tree
 from .accumulate import Accumulator, add_n
 from .algebra.comparisons import allclose, equal
 from .algebra.dense import add_into, densify, from_dense
 from .algebra.shapes import sum_to_shape
 from .backend import register_kernels
 from .config import show_config
+from .norms import clip_by_global_norm, global_norm
 from .policy import DensifyError, DensifyWarning, densify_policy
 from .projection import Projector, project, register_projector
 from .protocols import namespace
@@ -37,10 +38,12 @@ __all__ = [
     "algebra",
     "allclose",
     "check_errors",
+    "clip_by_global_norm",
     "densify",
     "densify_policy",
     "equal",
     "from_dense",
+    "global_norm",
     "namespace",
     "project",
     "protocols",
@@ -51,6 +54,7 @@ __all__ = [
     "show_config",
     "steps",
     "sum_to_shape",
+    "tree",
     "update_rows",
 ]
 
