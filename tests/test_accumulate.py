@@ -223,3 +223,47 @@ def test_edges(xp):
         number.add(IndexedSlices((), xp.asarray([1.0, 2.0]), (), axis=()))
     assert float(number.value()) == 15
     assert "stored=0" in repr(Accumulator()) and "dense" in repr(number)
+
+
+def test_under_jit():
+    jax = pytest.importorskip("jax", reason="JAX is not installed")
+    import jax.numpy as jnp
+
+    rng = np.random.default_rng(7)
+    ids, rows, full = rng.integers(0, 9, (5, 3)), rng.standard_normal((5, 3, 2)), rng.standard_normal((9, 2))
+
+    def total(ids, rows, full, shape):
+        result = Accumulator()
+        for i, row in zip(ids, rows, strict=True):
+            result.add(IndexedSlices(i, row, shape))
+        if full is not None:
+            result.add(full)
+        return st.densify(result.value())
+
+    expected = np.zeros((9, 2))
+    for i, row in zip(ids.reshape(-1), rows.reshape(-1, 2), strict=True):
+        expected[i] += row
+    for array, wanted in ((None, expected), (full, expected + full)):
+        given = (jnp.asarray(ids), jnp.asarray(rows), None if array is None else jnp.asarray(array))
+        np.testing.assert_allclose(jax.jit(total, static_argnums=3)(*given, (9, 2)), wanted, atol=1e-5)
+    tangent = jax.jit(lambda i, r: _filled(i, r, (900, 2)).value())(jnp.asarray(ids), jnp.asarray(rows))
+    assert isinstance(tangent, IndexedSlices) and np.allclose(oracle.loop_densify(tangent)[:9], expected, atol=1e-5)
+
+
+def _filled(ids, rows, shape):
+    total = Accumulator()
+    for i, row in zip(ids, rows, strict=True):
+        total.add(IndexedSlices(i, row, shape))
+    return total
+
+
+@pytest.mark.parametrize("shape", [(4, 1), (400, 1)])
+def test_the_tape_of_torch_goes_through(shape):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    ids = torch.tensor([[1, 1, 3], [0, 1, 2]])
+    rows = torch.randn(2, 3, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    weights = torch.arange(1.0, 5.0, dtype=torch.float64)
+    total = st.densify(_filled([*ids, ids[0]], [*rows, rows[0]], shape).value())[:4, 0]
+    ((total**2) @ weights).backward()
+    dense = [total.detach()[i] * 2 * weights[i] for i in ids]
+    torch.testing.assert_close(rows.grad[..., 0], torch.stack([2 * dense[0], dense[1]]))
