@@ -87,9 +87,13 @@ class _Part:
     __slots__ = ("_count", "_waiting", "merged", "nbytes")
 
     def __init__(self, frame: Frame) -> None:
+        self._waiting: list[Frame] = []
+        self._merge(frame)
+
+    def _merge(self, frame: Frame) -> None:
         self.merged = coalesce(frame)
         self.nbytes = self.merged.nbytes
-        self._waiting: list[Frame] = []
+        self._waiting.clear()
         self._count = 0
 
     @property
@@ -106,7 +110,7 @@ class _Part:
     def settle(self) -> Frame:
         """Merge what waits."""
         if self._waiting:
-            self.__init__(concat_entries([self.merged, *self._waiting]))  # type: ignore[misc]
+            self._merge(concat_entries([self.merged, *self._waiting]))
         return self.merged
 
 

@@ -29,7 +29,17 @@ Factor = Any
 
 
 def sgd(lr: Factor, weight_decay: Factor = 0) -> Step:
-    """Gradient descent: ``p -= lr * g``. No state.
+    """Gradient descent: ``p -= lr * g``.
+
+    Parameters
+    ----------
+    lr, weight_decay : number or Array of shape ()
+
+    Returns
+    -------
+    callable
+        A step for `update_rows` without states.
+
 
     Examples
     --------
@@ -50,7 +60,17 @@ def _sgd(lr: Factor, decay: Factor, p: Array, g: Array, *, count: Any = None) ->
 
 
 def momentum(lr: Factor, beta: Factor, weight_decay: Factor = 0) -> Step:
-    """Gradient descent with momentum: ``v = beta * v + g; p -= lr * v``. One state, ``v``.
+    """Gradient descent with momentum: ``v = beta * v + g; p -= lr * v``.
+
+    Parameters
+    ----------
+    lr, beta, weight_decay : number or Array of shape ()
+
+    Returns
+    -------
+    callable
+        A step for `update_rows` with one state, ``v``.
+
 
     Examples
     --------
@@ -72,7 +92,17 @@ def _momentum(lr: Factor, decay: Factor, beta: Factor, p: Array, g: Array, v: Ar
 
 
 def adagrad(lr: Factor, eps: Factor = 1e-10, weight_decay: Factor = 0) -> Step:
-    """Adagrad: ``s += abs(g)**2; p -= lr * g / (sqrt(s) + eps)``. One state, ``s``.
+    """Adagrad: ``s += abs(g)**2; p -= lr * g / (sqrt(s) + eps)``.
+
+    Parameters
+    ----------
+    lr, eps, weight_decay : number or Array of shape ()
+
+    Returns
+    -------
+    callable
+        A step for `update_rows` with one state, ``s``.
+
 
     Examples
     --------
@@ -96,7 +126,17 @@ def _adagrad(lr: Factor, decay: Factor, eps: Factor, p: Array, g: Array, s: Arra
 
 
 def rowwise_adagrad(lr: Factor, eps: Factor = 1e-10, weight_decay: Factor = 0) -> Step:
-    """Adagrad with one number a row: ``s += mean(abs(g)**2); p -= lr * g / (sqrt(s) + eps)``. One state, ``s``, of shape ``(rows,)``.
+    """Adagrad with one number a row: ``s += mean(abs(g)**2); p -= lr * g / (sqrt(s) + eps)``.
+
+    Parameters
+    ----------
+    lr, eps, weight_decay : number or Array of shape ()
+
+    Returns
+    -------
+    callable
+        A step for `update_rows` with one state, ``s``, of shape ``(rows,)``.
+
 
     Examples
     --------
@@ -126,10 +166,26 @@ def _rowwise_adagrad(
 
 
 def lazy_adam(lr: Factor, b1: Factor = 0.9, b2: Factor = 0.999, eps: Factor = 1e-8, weight_decay: Factor = 0) -> Step:
-    """Adam on the rows that are named: the moments of the others stay as they are. Two states, ``m`` and ``v``.
+    """Adam on the rows that are named: the moments of the others stay as they are.
 
+    Parameters
+    ----------
+    lr, b1, b2, eps, weight_decay : number or Array of shape ()
+
+    Returns
+    -------
+    callable
+        A step for `update_rows` with two states, ``m`` and ``v``. It needs ``count``, the number of the step, from 1.
+
+    Raises
+    ------
+    ValueError
+        From the step, without such a ``count``.
+
+    Notes
+    -----
     ``m = b1 * m + (1 - b1) * g; v = b2 * v + (1 - b2) * abs(g)**2; p -= lr * m' / (sqrt(v') + eps)`` with ``m' = m / (1 - b1**count)`` and
-    ``v' = v / (1 - b2**count)`` (Kingma and Ba, algorithm 1). `update_rows` needs ``count``, the number of the step, from 1.
+    ``v' = v / (1 - b2**count)`` (Kingma and Ba, algorithm 1; `torch.optim.SparseAdam` adds `eps` to the root before it is corrected).
 
     Examples
     --------
@@ -225,7 +281,22 @@ def replay(step: Step) -> Step:
     """The companion of `catch_up`: every row named takes the steps that it has missed, up to ``count``, and no other.
 
     Only the places of the gradient matter, not its values. Call it with ``count - 1`` on the rows that step ``count`` reads, before
-    they are read, and at the end on all of them (``Fill(zero, shape)`` names every row). Otherwise as `catch_up`.
+    they are read, and at the end on all of them (``Fill(zero, shape)`` names every row).
+
+    Parameters
+    ----------
+    step : callable
+        What was given to `catch_up`.
+
+    Returns
+    -------
+    callable
+        A step for `update_rows`, with the states of that of `catch_up`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `catch_up`; ``count`` may be 0.
 
     Examples
     --------

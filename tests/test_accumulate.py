@@ -29,7 +29,7 @@ def additions(draw, xp):
         dtypes = [draw(hs.sampled_from(dtypes))]
     fixed = hs.just(shape)
     items = []
-    for _ in range(draw(hs.integers(1, 7))):
+    for _ in range(draw(hs.integers(1, 5 if xp.backend_name.startswith("jax") else 7))):
         kind = draw(hs.sampled_from(["slices", "slices", "slices", "any", "array", None]))
         if kind == "array":
             items.append(draw(strategies.arrays(xp, shape, draw(hs.sampled_from(dtypes)))))
@@ -82,7 +82,7 @@ def test_later_additions_change_no_value_given_out(xp):
     ):
         total = Accumulator()
         seen = []
-        for _ in range(6):
+        for _ in range(4):
             total.add(make())
             seen.append((total.value(), oracle.to_numpy(st.densify(total.value())).copy()))
         for value, then in seen:
@@ -142,7 +142,7 @@ def test_merging_is_linear_in_what_is_added(monkeypatch, distinct):
 def test_it_turns_dense_when_compact_costs_more(xp):
     rng = np.random.default_rng(2)
     total, expected = Accumulator(), np.zeros((20, 3))
-    for _ in range(40):
+    for _ in range(12):
         t = random_slices(xp, rng, 4, (20, 3))
         total.add(t)
         expected += oracle.loop_densify(t)
@@ -150,13 +150,13 @@ def test_it_turns_dense_when_compact_costs_more(xp):
     assert "dense" in repr(total) and not isinstance(total.value(), st.Tangent)
     assert np.allclose(oracle.to_numpy(total.value()), expected, atol=1e-5)
     few = Accumulator()
-    for _ in range(100):
+    for _ in range(30):
         few.add(IndexedSlices(xp.asarray([3]), t.values[:1, ...], (20, 3)))
     assert few.value().stored == 1
 
 
 def test_half_types_are_held_in_float32(xp):
-    count = 300 if xp.backend_name.startswith("jax") else 3000
+    count = 260 if xp.backend_name.startswith("jax") else 3000
     for dtype in strategies.dtypes_of(xp, ["float16", "bfloat16"]):
         for shape in ((4, 1), (1000, 1)):
             total, t = Accumulator(), IndexedSlices(xp.asarray([2]), xp.ones((1, 1), dtype=dtype), shape)

@@ -33,19 +33,15 @@ def examples(draw, xp, banded):
     return banded.Banded(draw(strategies.arrays(xp, (len(offsets), rows), dtype)), offsets, columns)
 
 
+# Eager JAX would compile every law for every shape.
+@pytest.mark.parametrize("xp", ["numpy", "torch", "array_api_strict"], indirect=True)
 def test_every_law_holds_of_the_banded_matrix(xp, banded):
     @hs.composite
     def pairs(draw):
         t = draw(examples(xp, banded))
         return t, draw(strategies.tangents(xp, hs.just(t.shape), [t.dtype]))
 
-    if xp.backend_name.startswith(
-        "jax"
-    ):  # eager JAX compiles every law anew for every shape: one law, which asks for all entries
-        t = banded.Banded(xp.asarray([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), (1, -1), 4)
-        laws.check_law(lambda nx, x: nx.sum(x * x, axis=0), t)
-    else:
-        for_all(xp, lambda pair: laws.check_all(*pair), pairs(), examples=15)
+    for_all(xp, lambda pair: laws.check_all(*pair), pairs(), examples=10)
 
 
 def test_what_is_registered_keeps_the_type(xp, banded):
