@@ -19,7 +19,7 @@ from ..types.indexed_slices import as_axes
 from .frames import align, coalesce, expand, fold_entries, keep, promote
 from .keys import frame_key
 
-__all__ = ["add_frame_into", "add_into", "dense_of", "densify", "from_dense", "implicit", "note_operation"]
+__all__ = ["add_frame_into", "add_into", "dense_of", "densify", "from_dense", "implicit", "note_operation", "refuse_unwritable"]
 
 
 def dense_of(frame: Frame) -> Array:
@@ -64,7 +64,7 @@ def densify(t: Any, out: Array | None = None) -> Array:
         raise TypeError(f"out cannot be written: arrays of {backend.name} are immutable")
     if tuple(out.shape) != t.shape or out.dtype != t.dtype:
         raise ValueError(f"out must have shape {t.shape} and dtype {t.dtype}, not {tuple(out.shape)} and {out.dtype}")
-    _refuse_unwritable(out, "out")
+    refuse_unwritable(out, "out")
     out[...] = dense_of(t._frame())
     return out
 
@@ -182,10 +182,11 @@ def _check_target(dense: Array, frame: Frame, backend: Backend) -> None:
     here, there = device_of(dense), device_of(frame.values)
     if None not in (here, there) and here != there:
         raise ValueError(f"dense is on device {here} and the tangent on {there}; move one of them first")
-    _refuse_unwritable(dense, "dense")
+    refuse_unwritable(dense, "dense")
 
 
-def _refuse_unwritable(target: Array, name: str) -> None:
+def refuse_unwritable(target: Array, name: str) -> None:
+    """A `ValueError` if an array is read-only or overlaps itself."""
     if isinstance(target, np.ndarray):
         if not target.flags.writeable:
             raise ValueError(f"{name} is read-only")

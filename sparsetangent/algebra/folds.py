@@ -173,7 +173,7 @@ def _times(values: Array, count: int, backend: Backend) -> Array:
     if kind == "bool":
         return values if count else xp.zeros_like(values)
     if kind in ("real", "complex"):
-        return values * count
+        return values * float(count)  # which may pass the integers of the library
     wrapped = count % 2 ** (8 * itemsize)
     if kind == "signed" and wrapped >= 2 ** (8 * itemsize - 1):
         wrapped -= 2 ** (8 * itemsize)
