@@ -64,10 +64,10 @@ def check_vjp(
     >>> import numpy as np, sparsetangent as st
     >>> x, ids = np.array([0.5, -1.0, 2.0]), np.array([2, 0, 2])
     >>> st.testing.check_vjp(lambda x: st.rules.take(x, ids), lambda dy, x: st.rules.take_vjp(dy, x.shape, ids), (x,))
-    >>> st.testing.check_vjp(lambda x: x * x, lambda dy, x: dy * x, (x,))
+    >>> st.testing.check_vjp(lambda x: x * x, lambda dy, x: dy * x, (x,))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    AssertionError: the cotangent of argument 0 at (2,) is 4.76..., differences give 9.53...
+    AssertionError: the cotangent of argument 0 at (2,) is 1.28..., differences give 2.56...
     """
     numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     wide = list(args)
@@ -106,9 +106,10 @@ def _compare(actual: Any, expected: Any, number: int, rtol: float, atol: float) 
     wrong = np.where(np.isnan(error), np.inf, error)
     place = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
     at = tuple(int(i) for i in place)
-    assert wrong[place] <= allowed, (
-        f"the cotangent of argument {number} at {at} is {actual[place]}, differences give {expected[place]}"
-    )
+    if wrong[place] > allowed:
+        raise AssertionError(
+            f"the cotangent of argument {number} at {at} is {actual[place]}, differences give {expected[place]}"
+        )
 
 
 def _differences(phi: Callable[[], float], args: list[Any], number: int) -> Any:
