@@ -195,21 +195,20 @@ def _product_before(key: Array, rows: Array) -> Array:
     """The product of the rows before each one in its run of equal keys: a doubling scan, of static shape."""
     xp, kernels, n = backend_of(rows).xp, backend_of(rows).kernels, int(rows.shape[0])
     one = _full(backend_of(rows), (1,) * rows.ndim, 1, rows.dtype, rows)
+    position = xp.arange(n, dtype=kernels.index_dtype(rows), device=device_of(rows))
 
-    def same_run(shift: int) -> Array:
-        return xp.reshape(key[shift:] == key[:-shift], (-1, *(1,) * (rows.ndim - 1)))
+    def further_back(values: Array, shift: int) -> tuple[Array, bool]:
+        """The values `shift` places before in the run, one where the run does not reach, and whether any does."""
+        at = xp.where(position < shift, xp.zeros_like(position), position - shift)
+        reaches = (position >= shift) & (xp.take(key, at, axis=0) == key)
+        some = not kernels.concrete(key) or bool(xp.any(reaches))
+        return xp.where(xp.reshape(reaches, (-1, *(1,) * (rows.ndim - 1))), xp.take(values, at, axis=0), one), some
 
-    if n < 2:
-        return xp.ones_like(rows)
-    product = xp.concat([xp.ones_like(rows[:1, ...]), xp.where(same_run(1), rows[:-1, ...], one)])
+    product, reaching = further_back(rows, 1) if n else (rows, False)
     shift = 1
-    while shift < n:
-        same = same_run(shift)
-        if kernels.concrete(key) and not bool(xp.any(same)):
-            break
-        # One instead of the product where the run ends: a `where` around it would let its nan into derivatives of this.
-        product = xp.concat([product[:shift, ...], product[shift:, ...] * xp.where(same, product[:-shift, ...], one)])
-        shift *= 2
+    while reaching and shift < n:
+        factors, reaching = further_back(product, shift)
+        product, shift = product * factors, 2 * shift
     return product
 
 

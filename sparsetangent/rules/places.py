@@ -17,6 +17,7 @@ from ..types.indices import Validate, as_index_array, check_ids, check_size
 from .gather import getitem
 from .groups import Op, Ties, check_op, rows_factor
 from .operands import check_shape, dense_operand
+from .where import masked
 
 __all__ = [
     "Places",
@@ -133,7 +134,10 @@ def read(dy: Any, places: Places) -> Any:
     if isinstance(dy, Tangent):
         xp = backend_of(places.key).xp
         coords = split_key(places.key, places.sizes, padded=places.padded)
-        return getitem(dy, tuple(xp.reshape(c, places.entries) for c in coords), validate=False)
+        rows = getitem(dy, tuple(xp.reshape(c, places.entries) for c in coords), validate=False)
+        rest = (1,) * (len(rows.shape) - len(places.entries))
+        # What is the same everywhere, as a Fill, is so at a dropped place too.
+        return masked(rows, xp.reshape(places.key < places.bound, (*places.entries, *rest))) if places.padded else rows
     rows = backend_of(dy).kernels.gather(slots_of(dy, places), places.key)
     return backend_of(dy).xp.reshape(rows, (*places.entries, *rows.shape[1:]))
 

@@ -214,7 +214,8 @@ def diagonal_vjp(dy: Any, shape: tuple[int, ...], offset: int = 0, axis1: int = 
     placed = getitem_vjp(nx.permute_dims(dy, (ndim - 1, *range(ndim - 1))), front, key, validate=False)
     if not isinstance(dy, Tangent):
         placed = IndexedSlices._of(placed._frame()._replace(unique=True, ordered=True))
-    return nx.permute_dims(placed, tuple(order.index(a) for a in range(len(shape))))
+    result: IndexedSlices = nx.permute_dims(placed, tuple(order.index(a) for a in range(len(shape))))
+    return result
 
 
 def _diagonal_key(

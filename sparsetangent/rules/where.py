@@ -13,7 +13,7 @@ from ..kernels.base import Array
 from ..types import Fill, Tangent, Zero
 from .operands import check_shape, dense_operand
 
-__all__ = ["where", "where_vjp_x", "where_vjp_y"]
+__all__ = ["masked", "where", "where_vjp_x", "where_vjp_y"]
 
 
 def where(condition: Array, x: Any, y: Any) -> Array:
@@ -134,10 +134,10 @@ def _check_condition(condition: Array) -> None:
 def _chosen(dy: Any, mask: Array, target: tuple[int, ...], shape_of_x: tuple[int, ...], shape_of_y: tuple[int, ...]) -> Any:
     _check_condition(mask)
     check_shape(dy, broadcast_shapes(tuple(mask.shape), tuple(shape_of_x), tuple(shape_of_y)), "dy", "the forward's result")
-    return sum_to_shape(_masked(dy, mask), tuple(target))
+    return sum_to_shape(masked(dy, mask), tuple(target))
 
 
-def _masked(dy: Any, mask: Array) -> Any:
+def masked(dy: Any, mask: Array) -> Any:
     """`dy` where `mask` holds, else 0: no product, which would keep nan."""
     xp = backend_of(mask).xp
 
