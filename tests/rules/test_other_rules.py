@@ -1,0 +1,171 @@
+"""Padding, diagonals, choice, means and densify against NumPy and loops, with arrays and tangents on either side."""
+
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+import sparsetangent as sp
+from sparsetangent import Fill, IndexedSlices, OneHot, Zero, rules
+from sparsetangent.testing import strategies
+from tests.helpers import for_all
+from tests.rules.support import array, dense, dtype_of, normal, same
+
+
+def cotangents(xp, shape):
+    """A cotangent of each kind for a shape."""
+    yield array(xp, normal(shape, 1))
+    yield Fill(array(xp, normal((), 2)), shape)
+    yield Zero(shape, like=array(xp, normal(())))
+    for axis, n in enumerate(shape):
+        if n:
+            rest = tuple(m for a, m in enumerate(shape) if a != axis)
+            yield IndexedSlices(array(xp, np.array([n - 1, 0, n - 1])), array(xp, normal((3, *rest), 3)), shape, axis=axis)
+
+
+@pytest.mark.parametrize(
+    "shape, widths",
+    [((3,), 2), ((3,), (0, 1)), ((2, 3), (1, 0)), ((2, 3), ((1, 2), (0, 3))), ((2, 0), 1), ((), 3), ((2, 3), ((0, 0), (0, 0)))],
+)
+def test_pad(xp, shape, widths):
+    x = normal(shape)
+    expected = np.pad(x, widths if shape else 0)
+    same(rules.pad(array(xp, x), widths), expected)
+    same(rules.pad(array(xp, x), widths, 1.5), np.pad(x, widths if shape else 0, constant_values=1.5))
+    whole = np.pad(np.arange(1, x.size + 1).reshape(shape), widths if shape else 0)
+    for dy in cotangents(xp, expected.shape):
+        dx = rules.pad_vjp(dy, shape, widths)
+        same(dx, np.array([dense(dy)[whole == i + 1].item() for i in range(x.size)]).reshape(shape))
+        if isinstance(dy, IndexedSlices) and shape:
+            same(rules.pad(dx, widths), np.pad(dense(dx), widths))
+            same(rules.pad(dx, widths, 2), np.pad(dense(dx), widths, constant_values=2))
+
+
+def test_pad_keeps_structure(xp):
+    t = IndexedSlices(array(xp, np.array([3])), array(xp, normal((1, 2))), (2**20, 2))
+    padded = rules.pad(t, ((5, 5), (0, 0)))
+    assert isinstance(padded, IndexedSlices) and padded.stored == 1 and padded.shape == (2**20 + 10, 2)
+    assert rules.pad_vjp(padded, t.shape, ((5, 5), (0, 0))).stored == 1
+
+
+def test_pad_errors(xp):
+    x = array(xp, normal((2, 3)))
+    for widths in ((1, 2, 3), ((1, 2),), ((1, 2), (3,))):
+        with pytest.raises(ValueError, match="widths must be a number, a pair, or a pair for each of 2 axes"):
+            rules.pad(x, widths)
+    with pytest.raises(ValueError, match="must not be negative"):
+        rules.pad(x, -1)
+    with pytest.raises(TypeError, match="value=1j"):
+        rules.pad(x, 1, 1j)
+    with pytest.raises(ValueError, match="dy must have the shape"):
+        rules.pad_vjp(x, (2, 3), 1)
+
+
+@pytest.mark.parametrize(
+    "shape, axes", [((3, 3), (0, 1)), ((2, 4), (1, 0)), ((2, 3, 4), (0, -1)), ((3, 2, 4), (2, 0)), ((0, 3), (0, 1))]
+)
+@pytest.mark.parametrize("offset", [0, 1, -1, 9])
+def test_diagonal(xp, shape, axes, offset):
+    x = normal(shape)
+    expected = np.diagonal(x, offset, *axes)
+    same(rules.diagonal(array(xp, x), offset, *axes), expected)
+    positions = np.diagonal(np.arange(x.size).reshape(shape), offset, *axes)
+    for dy in cotangents(xp, expected.shape):
+        dx = rules.diagonal_vjp(dy, shape, offset, *axes)
+        result = np.zeros(x.size)
+        result[positions] = dense(dy)
+        assert isinstance(dx, IndexedSlices)
+        same(dx, result.reshape(shape))
+        same(rules.diagonal(dx, offset, *axes), dense(dy))
+    with pytest.raises(ValueError, match="must differ"):
+        rules.diagonal(array(xp, x), 0, 1, 1)
+    with pytest.raises(ValueError, match="dy must have the shape"):
+        rules.diagonal_vjp(array(xp, normal((7, 7))), shape, offset, *axes)
+
+
+@pytest.mark.parametrize(
+    "shapes", [((2, 3), (2, 3), (2, 3)), ((2, 3), (3,), ()), ((3,), (2, 1), (1, 3)), ((), (2,), (2,)), ((0, 3), (3,), (0, 1))]
+)
+def test_where(xp, shapes):
+    condition, x, y = np.random.default_rng(1).random(shapes[0]) < 0.5, normal(shapes[1]), normal(shapes[2], 1)
+    mask = array(xp, condition)
+    expected = np.where(condition, x, y)
+    same(rules.where(mask, array(xp, x), array(xp, y)), expected)
+    for dy in cotangents(xp, expected.shape):
+        for reverse, chosen, shape in ((rules.where_vjp_x, condition, shapes[1]), (rules.where_vjp_y, ~condition, shapes[2])):
+            full = np.where(chosen, dense(dy), 0)
+            result = np.zeros(shape)
+            for place in np.ndindex(*full.shape):
+                source = tuple(0 if n == 1 else i for i, n in zip(place[full.ndim - len(shape) :], shape, strict=True))
+                result[source] += full[place]
+            same(reverse(dy, mask, shapes[1], shapes[2]), result)
+
+
+def test_where_keeps_nan_out(xp):
+    dy, mask = array(xp, [np.nan, 2.0, np.inf]), array(xp, np.array([False, True, False]))
+    same(rules.where_vjp_x(dy, mask, (3,), (3,)), [0, 2, 0])
+    t = IndexedSlices(array(xp, np.array([0, 1])), array(xp, [np.nan, 2.0]), (3,))
+    chosen = rules.where_vjp_x(t, mask, (3,), (3,))
+    assert isinstance(chosen, IndexedSlices)
+    same(chosen, [0, 2, 0])
+    with pytest.raises(TypeError, match="condition must be bool"):
+        rules.where(dy, dy, dy)
+    with pytest.raises(ValueError, match="broadcast"):
+        rules.where(mask, array(xp, normal((2,))), dy)
+    with pytest.raises(ValueError, match="dy must have the shape"):
+        rules.where_vjp_y(dy, mask, (2, 3), ())
+    with sp.densify_policy("allow"):
+        same(rules.where(mask, t, 5.0), [5, 2, 5])
+
+
+@pytest.mark.parametrize("axis", [None, 0, -1, (0, 2), ()])
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_mean(xp, axis, keepdims):
+    x = normal((2, 3, 4))
+    expected = x.mean(axis, keepdims=keepdims)
+    same(rules.mean(array(xp, x), axis, keepdims), expected, atol=1e-6)
+    axes = tuple(range(3)) if axis is None else tuple(a % 3 for a in (axis if isinstance(axis, tuple) else (axis,)))
+    kept = tuple(1 if a in axes else n for a, n in enumerate(x.shape))
+    count = x.size / np.size(expected)
+    for dy in cotangents(xp, expected.shape):
+        dx = rules.mean_vjp(dy, x.shape, axis, keepdims)
+        assert isinstance(dx, sp.Tangent)
+        same(dx, np.broadcast_to(dense(dy).reshape(kept), x.shape) / count)
+    assert rules.mean_vjp(array(xp, normal((2,))), (2, 0), 1).shape == (2, 0)
+    assert isinstance(rules.mean_vjp(array(xp, normal(())), (2, 3)), Fill)
+
+
+def test_densify_and_its_cotangent(xp):
+    """<densify_vjp(dy, t), values> == <dy, densify(t)>, and each stored element reads its own place."""
+    real = [dtype_of(xp)]
+
+    def body(data):
+        t, seed = data
+        dy = normal(t.shape, seed)
+        slices = t.to_slices()
+        expected = np.zeros(slices.values.shape)
+        for entry in range(slices.stored):
+            place = [slice(None)] * t.ndim
+            for axis, ids in zip(slices.axis, slices.coords, strict=True):
+                place[axis] = int(ids[entry])
+            inside = all(not isinstance(i, int) or i < n for i, n in zip(place, t.shape, strict=True))
+            expected[entry] = dy[tuple(place)] if inside else 0
+        result = rules.densify_vjp(array(xp, dy), t)
+        same(result, dy.sum() if isinstance(t, Fill) else expected, atol=1e-5)
+        same(rules.densify(t), dense(t))
+
+    cases = st.tuples(strategies.tangents(xp, strategies.shapes(), real), st.integers(0, 100))
+    for_all(xp, body, cases, examples=100)
+
+
+def test_densify_of_other_operands(xp):
+    x = array(xp, normal((4, 3)))
+    assert rules.densify(x) is x and rules.densify_vjp(x, x) is x
+    t = IndexedSlices(array(xp, np.array([1, 3, 1])), array(xp, normal((3, 3))), (4, 3))
+    for dy in cotangents(xp, (4, 3)):
+        same(rules.densify_vjp(dy, t), dense(dy)[[1, 3, 1]])
+        same(rules.densify_vjp(dy, OneHot(array(xp, np.array([2, 0, 1, 1])), 3)), dense(dy)[range(4), [2, 0, 1, 1]])
+        same(rules.densify_vjp(dy, Fill(array(xp, normal(())), (4, 3))), dense(dy).sum(), atol=1e-5)
+    padded = t.coalesce(size=4)
+    same(rules.densify_vjp(x, padded), [*dense(x)[[1, 3]], [0] * 3, [0] * 3])
+    with pytest.raises(ValueError, match="dy must have the shape"):
+        rules.densify_vjp(array(xp, normal((3, 4))), t)
