@@ -104,13 +104,11 @@ def rows_factor(op: Op, dst: Array | None, key: Array, rows: Array, size: int, t
     if op == "mean":
         factor = 1 / _at_least_one(kernels.gather(counts(key, size, rows.ndim, held), key))
     elif op == "mul":
-        factor = _siblings(key, wide)
-        if dst is not None:
-            factor = factor * xp.astype(kernels.gather(dst, key), held, copy=False)
+        factor = _siblings(key, wide) * _before(dst, key, held)
     elif op == "div":
-        # The quotient is not differentiated as product divided by self: a zero row makes the slot itself infinite.
-        slots = _result("div", dst, key, wide, size, out)
-        factor = -xp.astype(kernels.gather(slots, key), held, copy=False) / _without_padding(wide, key, size)
+        wide = _without_padding(wide, key, size)
+        slots = _before(dst, key, held) / _siblings(key, wide) / wide if out is None else kernels.gather(out, key)
+        factor = -xp.astype(slots, held, copy=False) / wide
     else:
         slots = _result(op, dst, key, rows, size, out)
         factor = shares(dst, slots, key, rows, ties)
@@ -179,6 +177,11 @@ def _result(op: Op, dst: Array | None, key: Array, rows: Array, size: int, out: 
     backend, shape = backend_of(rows), (size, *rows.shape[1:])
     start = _full(backend, shape, identity(op, rows), rows.dtype, rows) if dst is None else dst
     return fold_into(op, backend.xp.astype(start, rows.dtype, copy=True), key, rows)
+
+
+def _before(dst: Array | None, key: Array, held: DType) -> Any:
+    """What the slot of each row held before, by which a product begins."""
+    return 1 if dst is None else backend_of(dst).xp.astype(backend_of(dst).kernels.gather(dst, key), held, copy=False)
 
 
 def _siblings(key: Array, rows: Array) -> Array:

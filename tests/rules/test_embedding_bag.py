@@ -1,5 +1,7 @@
 """Bags against a loop over bags: every mode, offsets, empty bags, padding, weights of samples, ties."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import strategies as st
@@ -53,7 +55,7 @@ def lookups(draw):
         starts = np.array(draw(st.sampled_from([[0, 2, 2, 6], [0, 0, 5, 6], [0, 6, 6, 6], [0, 0]])))
         ids = rng.integers(0, 4, starts[-1])
         offsets = starts if form == "last" else starts[:-1]
-        bags = [[(k, ids[k]) for k in range(a, b)] for a, b in zip(starts[:-1], starts[1:], strict=True)]
+        bags = [[(k, ids[k]) for k in range(a, b)] for a, b in pairwise(starts)]
     keywords = {"mode": mode, "include_last_offset": form == "last", "padding_idx": draw(st.sampled_from([None, 0, -1]))}
     weights = rng.standard_normal(ids.shape) if mode == "sum" and draw(st.booleans()) else None
     return table, ids, offsets, bags, keywords, weights, draw(st.sampled_from(["even", "all", "first"]))

@@ -32,7 +32,7 @@ def loss_loop(logits, labels, weight, ignore, reduction):
 @st.composite
 def losses(draw):
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    shape = draw(st.sampled_from([(4,), (4,), (2, 2), (), (0,)]))
+    shape = draw(st.sampled_from([(4,), (4,), (2, 2), (0,)]))
     logits = rng.standard_normal((*shape, 3)) * draw(st.sampled_from([1, 300]))
     labels = rng.integers(0, 3, shape)
     ignore = draw(st.sampled_from([None, 1, -100]))
@@ -57,7 +57,7 @@ def test_cross_entropy_and_its_cotangent(xp):
         assert dx.dtype == a_logits.dtype
         same(dx, slope * np.asarray(dy)[..., None], atol=40 * tolerance, note=case)
 
-    for_all(xp, body, losses(), examples=120)
+    for_all(xp, body, losses(), examples=80)
 
 
 def test_no_label_that_counts_gives_zero(xp):

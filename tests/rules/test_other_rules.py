@@ -12,12 +12,16 @@ from tests.rules.support import array, dense, dtype_of, normal, same
 
 
 def cotangents(xp, shape):
-    """A cotangent of each kind for a shape."""
+    """A cotangent of each kind for a shape; on JAX, which compiles for each, an array and slices."""
     yield array(xp, normal(shape, 1))
-    yield Fill(array(xp, normal((), 2)), shape)
-    yield Zero(shape, like=array(xp, normal(())))
-    for axis, n in enumerate(shape):
-        if n:
+    axes = range(len(shape))
+    if xp.backend_name.startswith("jax"):
+        axes = axes[-1:]
+    else:
+        yield Fill(array(xp, normal((), 2)), shape)
+        yield Zero(shape, like=array(xp, normal(())))
+    for axis in axes:
+        if n := shape[axis]:
             rest = tuple(m for a, m in enumerate(shape) if a != axis)
             yield IndexedSlices(array(xp, np.array([n - 1, 0, n - 1])), array(xp, normal((3, *rest), 3)), shape, axis=axis)
 
@@ -64,7 +68,8 @@ def test_pad_errors(xp):
     "shape, axes", [((3, 3), (0, 1)), ((2, 4), (1, 0)), ((2, 3, 4), (0, -1)), ((3, 2, 4), (2, 0)), ((0, 3), (0, 1))]
 )
 @pytest.mark.parametrize("offset", [0, 1, -1, 9])
-def test_diagonal(xp, shape, axes, offset):
+def test_diagonal(xp64, shape, axes, offset):
+    xp = xp64
     x = normal(shape)
     expected = np.diagonal(x, offset, *axes)
     same(rules.diagonal(array(xp, x), offset, *axes), expected)
@@ -85,7 +90,8 @@ def test_diagonal(xp, shape, axes, offset):
 @pytest.mark.parametrize(
     "shapes", [((2, 3), (2, 3), (2, 3)), ((2, 3), (3,), ()), ((3,), (2, 1), (1, 3)), ((), (2,), (2,)), ((0, 3), (3,), (0, 1))]
 )
-def test_where(xp, shapes):
+def test_where(xp64, shapes):
+    xp = xp64
     condition, x, y = np.random.default_rng(1).random(shapes[0]) < 0.5, normal(shapes[1]), normal(shapes[2], 1)
     mask = array(xp, condition)
     expected = np.where(condition, x, y)
@@ -119,7 +125,8 @@ def test_where_keeps_nan_out(xp):
 
 @pytest.mark.parametrize("axis", [None, 0, -1, (0, 2), ()])
 @pytest.mark.parametrize("keepdims", [False, True])
-def test_mean(xp, axis, keepdims):
+def test_mean(xp64, axis, keepdims):
+    xp = xp64
     x = normal((2, 3, 4))
     expected = x.mean(axis, keepdims=keepdims)
     same(rules.mean(array(xp, x), axis, keepdims), expected, atol=1e-6)
