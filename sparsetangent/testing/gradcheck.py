@@ -145,10 +145,9 @@ def _widened(x: Any, number: int) -> Array:
             f"all elements of argument {number} are {values.reshape(-1)[0]}: sums over equal numbers hide faults, use random ones"
         )
     name = "complex128" if kind == "complex" else "float64"
-    wide = as_backend(backend.xp, values.astype(name), getattr(backend.xp, name))
-    if facts(backend, wide.dtype).itemsize < (16 if kind == "complex" else 8):
+    if facts(backend, backend.kernels.index_dtype(x)).itemsize < 8:
         raise TypeError(f"{backend.name} has no {name} here (JAX needs jax_enable_x64), and differences need it")
-    return wide
+    return as_backend(backend.xp, values.astype(name), getattr(backend.xp, name))
 
 
 def _dtype_like(like: Array, y: Any) -> Any:
