@@ -14,6 +14,7 @@ from .loss import cross_entropy, cross_entropy_vjp
 from .one_hot import one_hot_matmul, one_hot_matmul_vjp
 from .order import sort, sort_vjp, topk, topk_vjp
 from .reductions import broadcast_to, broadcast_to_vjp, mean, mean_vjp, sum, sum_vjp
+from .sampled import sampled_cross_entropy, sampled_cross_entropy_vjp_hidden, sampled_cross_entropy_vjp_weight
 from .scatter import scatter, scatter_into, scatter_into_vjp_dst, scatter_into_vjp_src, scatter_vjp
 from .segment import segment, segment_vjp
 from .shapes import diagonal, diagonal_vjp, pad, pad_vjp
@@ -45,6 +46,9 @@ __all__ = [
     "one_hot_matmul_vjp",
     "pad",
     "pad_vjp",
+    "sampled_cross_entropy",
+    "sampled_cross_entropy_vjp_hidden",
+    "sampled_cross_entropy_vjp_weight",
     "scatter",
     "scatter_into",
     "scatter_into_vjp_dst",

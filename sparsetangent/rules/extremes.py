@@ -15,7 +15,7 @@ from ..types import Frame, IndexedSlices
 from ..types.indexed_slices import as_axes
 from .gather import getitem
 from .groups import Ties, check_ties
-from .operands import check_shape, dense_operand, refuse_complex, same_value
+from .operands import check_shape, dense_operand, derivative_dtype, refuse_complex, same_value
 from .places import times
 
 __all__ = ["max", "max_vjp", "min", "min_vjp"]
@@ -180,6 +180,7 @@ def _extreme(name: str, x: Any, axis: Axis, keepdims: bool) -> Any:
 def _extreme_vjp(name: str, dy: Any, x: Any, axis: Axis, keepdims: bool, ties: Ties, out: Array | None) -> IndexedSlices:
     check_ties(ties)
     x = dense_operand(x, f"{name}_vjp")
+    held = derivative_dtype(x, name)
     shape, axes = tuple(x.shape), as_axes(axis, x.ndim)
     kept = tuple(1 if a in axes else n for a, n in enumerate(shape))
     expected = kept if keepdims else tuple(n for a, n in enumerate(shape) if a not in axes)
@@ -193,15 +194,13 @@ def _extreme_vjp(name: str, dy: Any, x: Any, axis: Axis, keepdims: bool, ties: T
     attains = same_value(x, xp.reshape(out, kept))
     if ties == "first":
         return IndexedSlices._of(_at_first(dy, attains, axes))
-    concrete = backend_of(x).kernels.concrete(attains)
-    number = xp.sum(xp.astype(attains, x.dtype), axis=axes, keepdims=True) if ties == "even" else None
-    if not concrete:
-        share = xp.astype(attains, x.dtype)
-        return IndexedSlices._of(frame_of_array(dense_operand(times(dy, share if number is None else share / number, x), name)))
+    shares = xp.astype(attains, held)
+    if ties == "even":
+        shares = shares / xp.sum(shares, axis=axes, keepdims=True)
+    if not backend_of(x).kernels.concrete(attains):
+        return IndexedSlices._of(frame_of_array(dense_operand(times(dy, shares, x), name)))
     places = xp.nonzero(attains)
-    values = _read(dy, places, axes)
-    if number is not None:
-        values = values / _read(number, places, axes)
+    values = times(_read(dy, places, axes), getitem(shares, places, validate=False), x)
     return IndexedSlices._of(Frame(tuple(range(x.ndim)), places, values, shape, unique=True, ordered=True))
 
 

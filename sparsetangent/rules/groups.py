@@ -15,7 +15,7 @@ from ..dtypes import facts
 from ..kernels.base import Array, DType, ReduceOp
 from .operands import derivative_dtype, refuse_complex, same_value
 
-__all__ = ["OPS", "Op", "Ties", "check_ties", "counts", "dst_factor", "fold_into", "identity", "rows_factor", "shares"]
+__all__ = ["OPS", "Op", "Ties", "check_ties", "counts", "dst_factor", "fold", "fold_into", "identity", "rows_factor", "shares"]
 
 Op = Literal["add", "sub", "mul", "div", "min", "max", "mean"]
 Ties = Literal["even", "all", "first"]
@@ -70,6 +70,15 @@ def identity(op: str, like: Array) -> Any:
         return op == "min"
     limits = backend.xp.iinfo(like.dtype)
     return int(limits.max if op == "min" else limits.min)
+
+
+def fold(op: Op, key: Array, rows: Array, size: int) -> Array:
+    """The fold of each group, the identity where there is none."""
+    backend = backend_of(rows)
+    if op == "add":
+        return backend.kernels.densify(key, rows, size)
+    start = _full(backend, (size, *rows.shape[1:]), identity(op, rows), rows.dtype, rows)
+    return fold_into(op, start, key, rows)
 
 
 def fold_into(op: Op, dst: Array, key: Array, rows: Array) -> Array:
@@ -174,9 +183,9 @@ def _result(op: Op, dst: Array | None, key: Array, rows: Array, size: int, out: 
     """The result of the fold, as given or computed."""
     if out is not None:
         return out
-    backend, shape = backend_of(rows), (size, *rows.shape[1:])
-    start = _full(backend, shape, identity(op, rows), rows.dtype, rows) if dst is None else dst
-    return fold_into(op, backend.xp.astype(start, rows.dtype, copy=True), key, rows)
+    if dst is None:
+        return fold(op, key, rows, size)
+    return fold_into(op, backend_of(dst).xp.astype(dst, dst.dtype, copy=True), key, rows)
 
 
 def _before(dst: Array | None, key: Array, held: DType) -> Any:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from ..backend import backend_of
 from ..kernels.base import Array
 from ..types.indices import Validate
-from .groups import Op, Ties, check_op, dst_factor, fold_into, identity
+from .groups import Op, Ties, check_op, dst_factor, fold, fold_into
 from .operands import check_shape, dense_operand, filled
 from .places import into_operands, out_slots, places_of, rest_of, rows_of, shaped, slots_of, src_cotangent, times
 
@@ -77,9 +77,10 @@ def scatter(
     src = dense_operand(src, "scatter")
     check_op(op, src)
     places = places_of(ids, size, src, mode, validate)
-    rest = rest_of(src, places)
-    dst = filled(identity(op, src) if init is None else init, (places.bound, *rest), src, "init")
-    return shaped(fold_into(op, dst, places.key, rows_of(src, places)), places)
+    rows = rows_of(src, places)
+    if init is None:
+        return shaped(fold(op, places.key, rows, places.bound), places)
+    return shaped(fold_into(op, filled(init, (places.bound, *rows.shape[1:]), src, "init"), places.key, rows), places)
 
 
 def scatter_vjp(

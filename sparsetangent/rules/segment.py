@@ -7,8 +7,8 @@ from typing import Any
 from ..backend import backend_of, device_of
 from ..kernels.base import Array
 from ..types.indices import Validate, as_index_array
-from .groups import Op, Ties, check_op, fold_into, identity
-from .operands import dense_operand, filled
+from .groups import Op, Ties, check_op, fold
+from .operands import dense_operand
 from .places import Places, src_cotangent
 
 __all__ = ["bags_of", "segment", "segment_vjp"]
@@ -55,8 +55,7 @@ def segment(op: Op, src: Array, starts: Any, *, validate: Validate = True) -> Ar
     src = dense_operand(src, "segment")
     check_op(op, src)
     places = _segments(src, starts, validate)
-    dst = filled(identity(op, src), (places.bound, *src.shape[1:]), src, "init")
-    return fold_into(op, dst, places.key, src)
+    return fold(op, places.key, src, places.bound)
 
 
 def segment_vjp(
@@ -130,6 +129,8 @@ def bags_of(starts: Array, n: int, *, last: bool, name: str, validate: Validate)
         )
     dtype, device = kernels.index_dtype(starts), device_of(starts)
     starts = xp.astype(starts, dtype, copy=False)
+    if hasattr(starts, "contiguous"):  # torch's search warns of strided arguments
+        starts = starts.contiguous()
     if not last:
         starts = xp.concat([starts, xp.full((1,), n, dtype=dtype, device=device)])
     runs = int(starts.shape[0]) - 1

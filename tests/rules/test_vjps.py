@@ -131,6 +131,18 @@ TABLE = {
         0,
     ),
 }
+for _reduction in ("none", "mean"):
+    TABLE[f"sampled_cross_entropy, {_reduction}"] = (
+        lambda w, h, i, s, q, reduction=_reduction: rules.sampled_cross_entropy(
+            w, h, i, s, log_expected=q, reduction=reduction
+        ),
+        lambda dy, w, h, i, s, q, reduction=_reduction: tuple(
+            reverse(dy, w, h, i, s, log_expected=q, reduction=reduction)
+            for reverse in (rules.sampled_cross_entropy_vjp_weight, rules.sampled_cross_entropy_vjp_hidden)
+        ),
+        (normal((5, 2)), normal((2, 3, 2), 1), IDS.reshape(2, 3), np.array([4, 3, 4, 1]), normal((5,), 2)),
+        (0, 1),
+    )
 STARTS = np.array([0, 2, 2, 5, 6])
 GRID = (np.array([[0, 1, 0], [1, 0, 0]]), np.array([[2, 0, 2], [0, 1, 2]]))
 for _op in OPS:
@@ -185,7 +197,7 @@ TABLE["embedding_bag of weighted samples"] = (
     (normal((4, 2)), IDS.reshape(2, 3), normal((2, 3), 1)),
     (0, 2),
 )
-WITH_ORDER = ("min", "max", "sort", "topk", "cross")
+WITH_ORDER = ("min", "max", "sort", "topk", "cross")  # and logarithms, in the loss
 COMPLEX = sorted(name for name in TABLE if not any(word in name for word in WITH_ORDER))
 
 
