@@ -73,7 +73,7 @@ def test_extremes_and_their_cotangents(xp):
         if axes and ties == "first":
             assert dx.stored == expected.size and dx.unique
 
-    for_all(xp, body, reductions(), examples=150)
+    for_all(xp, body, reductions(), examples=80)
 
 
 def test_of_tangents(xp):
@@ -93,7 +93,9 @@ def test_compact_cotangents(xp):
     dy = sp.IndexedSlices(array(xp, np.array([4, 0, 4])), array(xp, normal((3, 2))), (5, 2))
     for ties in ("even", "all", "first"):
         for y in (
-            (dy,) if xp.backend_name == "jax32" else (dy, sp.Fill(array(xp, np.asarray(3.0)), (5, 2)), sp.Zero((5, 2), like=dy))
+            (dy,)
+            if xp.backend_name.startswith("jax")
+            else (dy, sp.Fill(array(xp, np.asarray(3.0)), (5, 2)), sp.Zero((5, 2), like=dy))
         ):
             with sp.densify_policy("allow"):
                 dx = rules.max_vjp(y, array(xp, x), 1, ties=ties)

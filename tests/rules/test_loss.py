@@ -57,10 +57,11 @@ def test_cross_entropy_and_its_cotangent(xp):
         assert dx.dtype == a_logits.dtype
         same(dx, slope * np.asarray(dy)[..., None], atol=40 * tolerance, note=case)
 
-    for_all(xp, body, losses(), examples=80)
+    for_all(xp, body, losses(), examples=60)
 
 
-def test_no_label_that_counts_gives_zero(xp):
+def test_no_label_that_counts_gives_zero(xp64):
+    xp = xp64
     logits, labels = array(xp, normal((2, 3))), array(xp, np.array([-1, -1]))
     for reduction, shape in (("none", (2,)), ("sum", ()), ("mean", ())):
         keywords = {"ignore_index": -1, "reduction": reduction}
@@ -68,7 +69,8 @@ def test_no_label_that_counts_gives_zero(xp):
         same(rules.cross_entropy_vjp(array(xp, normal(shape)), logits, labels, **keywords), np.zeros((2, 3)))
 
 
-def test_masked_logits_and_ignored_nan(xp):
+def test_masked_logits_and_ignored_nan(xp64):
+    xp = xp64
     logits = array(xp, [[1.0, -np.inf, 2.0], [np.nan, 0.0, 1.0]])
     labels = array(xp, np.array([2, -1]))
     lost = math.log(1 + math.exp(-1))
@@ -78,7 +80,8 @@ def test_masked_logits_and_ignored_nan(xp):
     same(dx, [[slope, 0, -slope], [0, 0, 0]], atol=1e-6)
 
 
-def test_half_logits_are_computed_in_float32(xp):
+def test_half_logits_are_computed_in_float32(xp64):
+    xp = xp64
     if not hasattr(xp, "float16"):
         pytest.skip("no float16")
     logits = array(xp, np.zeros((1, 5000)), "float16")
@@ -107,7 +110,8 @@ def test_errors(xp):
         rules.cross_entropy(array(xp, np.zeros((2, 3), int)), labels)
 
 
-def test_sampled_classes_by_a_loop(xp):
+def test_sampled_classes_by_a_loop(xp64):
+    xp = xp64
     rng = np.random.default_rng(8)
     weight, hidden, expected = rng.standard_normal((6, 3)), rng.standard_normal((4, 3)), rng.standard_normal(6)
     labels, sampled = np.array([5, 0, 2, 2]), np.array([2, 3, 2, 0])

@@ -201,6 +201,18 @@ WITH_ORDER = ("min", "max", "sort", "topk", "cross")  # and logarithms, in the l
 COMPLEX = sorted(name for name in TABLE if not any(word in name for word in WITH_ORDER))
 
 
+# What JAX compiles where all of the table would take a minute.
+FEW = ("scatter mul", "scatter_into div, dropping", "segment mean", "take", "where", "cross_entropy", "max")
+
+
+def on_backends(names):
+    """Each name on each backend, on JAX a few."""
+    pairs = [(backend, n) for backend in ("numpy", "torch", "array_api_strict") for n in names]
+    pairs += [("jax", n) for n in names if n in FEW]
+    pairs += [pytest.param("cupy", n, marks=pytest.mark.gpu) for n in names]
+    return pytest.mark.parametrize("xp64, name", pairs, indirect=["xp64"])
+
+
 def jitted(xp, f):
     """The function under jit where there is one: what it gets are tracers, ids too."""
     if xp.backend_name != "jax":
@@ -220,10 +232,8 @@ def test_reverse_is_the_derivative(xp64, name):
     check(xp64, *TABLE[name])
 
 
-@pytest.mark.parametrize("name", COMPLEX)
+@on_backends(COMPLEX)
 def test_reverse_in_complex_numbers(xp64, name):
-    if xp64.backend_name == "jax" and "scatter" not in name:
-        name = "scatter mul"  # one of them tells: compiling is all that JAX would add
     forward, reverse, args, argnums = TABLE[name]
     args = [a + 1j * normal(a.shape, 9) if a.dtype.kind == "f" else a for a in args]
     check(xp64, forward, reverse, args, argnums)
@@ -298,7 +308,7 @@ ADJOINTS = {
 }
 
 
-@pytest.mark.parametrize("name", ADJOINTS)
+@on_backends(ADJOINTS)
 def test_the_adjoint_of_a_reverse_is_a_rule(xp64, name):
     reverse, adjoint, args = ADJOINTS[name]
     check(xp64, reverse, lambda ddx, dy, *rest: adjoint(ddx, *rest), args, 0)
@@ -324,11 +334,13 @@ def by_engine(xp, f, argnum):
     return jax.jit(lambda dy, *args: jax.vjp(lambda x: of_one(args, x), args[argnum])[1](dy)[0])
 
 
+TWICE = [n for n in TABLE if n.startswith(("scatter", "segment")) and not any(w in n for w in ("coordinates", "add", "sub"))]
+TWICE += ["embedding_bag mean", "cross_entropy", "max", "sort"]
+
+
 @pytest.mark.parametrize("argnum", [0, 1])
 @pytest.mark.parametrize(
-    "name",
-    [n for n in TABLE if n.startswith(("scatter", "segment")) and "coordinates" not in n and "add" not in n and "sub" not in n]
-    + ["embedding_bag mean", "cross_entropy", "max", "sort"],
+    "engine, name", [("torch", n) for n in TWICE] + [("jax", n) for n in TWICE if n in FEW], indirect=["engine"]
 )
 def test_engines_differentiate_the_reverses(engine, name, argnum):
     """Second derivatives: of each reverse with respect to the cotangent and to the first argument."""
