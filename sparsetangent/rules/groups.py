@@ -60,12 +60,12 @@ def check_ties(ties: str) -> None:
 
 def identity(op: str, like: Array) -> Any:
     """The number that `op` leaves alone, in Python: what an untouched slot holds."""
-    fold, backend = OPS[op], backend_of(like)
+    how, backend = OPS[op], backend_of(like)
     if op not in ("min", "max"):
-        return fold.identity if facts(backend, like.dtype).kind != "bool" else bool(fold.identity)
+        return how.identity if facts(backend, like.dtype).kind != "bool" else bool(how.identity)
     kind = facts(backend, like.dtype).kind
     if kind == "real":
-        return fold.identity * float("inf")
+        return how.identity * float("inf")
     if kind == "bool":
         return op == "min"
     limits = backend.xp.iinfo(like.dtype)
@@ -87,15 +87,15 @@ def fold_into(op: Op, dst: Array, key: Array, rows: Array) -> Array:
     xp, kernels = backend.xp, backend.kernels
     if op == "sub":
         return kernels.scatter_add(dst, key, rows, -1)
-    fold = OPS[op]
+    how = OPS[op]
     if op not in ("div", "mean"):
-        return kernels.scatter_reduce(fold.rows, dst, key, rows)
+        return kernels.scatter_reduce(how.rows, dst, key, rows)
     distinct, inverse = kernels.unique_inverse(key, int(dst.shape[0]))
     held = kernels.accumulator(dst.dtype)
-    start = _full(backend, (int(distinct.shape[0]), *rows.shape[1:]), fold.identity, held, rows)
-    folded = kernels.scatter_reduce(fold.rows, start, inverse, xp.astype(rows, held, copy=False), False)
+    start = _full(backend, (int(distinct.shape[0]), *rows.shape[1:]), how.identity, held, rows)
+    folded = kernels.scatter_reduce(how.rows, start, inverse, xp.astype(rows, held, copy=False), False)
     old = xp.astype(kernels.gather(dst, distinct), held, copy=False)
-    return kernels.put(dst, distinct, xp.astype(getattr(xp, fold.combine)(old, folded), dst.dtype, copy=False))
+    return kernels.put(dst, distinct, xp.astype(getattr(xp, how.combine)(old, folded), dst.dtype, copy=False))
 
 
 def rows_factor(op: Op, dst: Array | None, key: Array, rows: Array, size: int, ties: Ties, out: Array | None) -> Array | None:

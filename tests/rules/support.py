@@ -42,3 +42,18 @@ def coarse(rng, shape, *, zero=True):
     """Random values with ties, zeros and negatives, exact in every float: multiples of a half up to 1.5."""
     choices = [-1.5, -1.0, -0.5, 0.5, 1.0, 1.5] + [0.0, 0.0] * zero
     return rng.choice(choices, shape)
+
+
+def cotangents(xp, shape):
+    """A cotangent of each kind for a shape; on JAX, which compiles for each, an array and slices."""
+    yield array(xp, normal(shape, 1))
+    axes = range(len(shape))
+    if xp.backend_name.startswith("jax"):
+        axes = axes[-1:]
+    else:
+        yield sp.Fill(array(xp, normal((), 2)), shape)
+        yield sp.Zero(shape, like=array(xp, normal(())))
+    for axis in axes:
+        if n := shape[axis]:
+            rest = tuple(m for a, m in enumerate(shape) if a != axis)
+            yield sp.IndexedSlices(array(xp, np.array([n - 1, 0, n - 1])), array(xp, normal((3, *rest), 3)), shape, axis=axis)
