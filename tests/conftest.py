@@ -21,6 +21,12 @@ def xp(request: pytest.FixtureRequest) -> Iterator[Library]:
     yield from _library(request.param)
 
 
+@pytest.fixture(params=["torch", "jax"])
+def engine(request: pytest.FixtureRequest) -> Iterator[Library]:
+    """The backends that differentiate by themselves."""
+    yield from _library(request.param)
+
+
 @pytest.fixture(params=[b for b in BACKENDS if b != "jax32"])
 def xp64(request: pytest.FixtureRequest) -> Iterator[Library]:
     """Every backend that indexes with 64 bits."""

@@ -53,7 +53,38 @@ def _refuse_impossible(frame: Frame) -> None:
 
 @implements("densify")
 def densify(t: Any, out: Array | None = None) -> Array:
-    """The dense array of a tangent, into `out` if given; an array is returned as it is."""
+    """The dense array of a tangent, into `out` if given; an array is returned as it is.
+
+    Parameters
+    ----------
+    t : Tangent or Array
+    out : Array, optional
+        Of the shape and dtype of `t`, written in place.
+
+    Returns
+    -------
+    Array
+        `out` if given, `t` itself if it is an array, else a new array.
+
+    Raises
+    ------
+    TypeError
+        If `t` is neither, or arrays of the library of `out` are immutable.
+    ValueError
+        If `out` does not fit or cannot be written.
+
+    Notes
+    -----
+    ``y[j] = sum over k with indices[k] == j of values[k]``.
+
+    Examples
+    --------
+    >>> import numpy as np, sparsetangent as st
+    >>> st.densify(st.IndexedSlices(np.array([1, 1]), np.array([2.0, 3.0]), (3,))).tolist()
+    [0.0, 5.0, 0.0]
+    >>> st.densify(np.array([1.0, 2.0])).tolist()
+    [1.0, 2.0]
+    """
     if not isinstance(t, Tangent):
         backend_of(t)
         return t

@@ -68,7 +68,8 @@ def _sliced(values: Array, place: int, positions: range, xp: Any) -> Array:
     """Slice one axis; a negative step by a flip, which is all that torch has."""
     backwards = positions.step < 0
     ascending = positions[::-1] if backwards else positions
-    index = slice(ascending.start, ascending.stop, ascending.step) if len(ascending) else slice(0, 0)
+    # A range may stop past the end, which the standard leaves open.
+    index = slice(ascending[0], ascending[-1] + 1, ascending.step) if len(ascending) else slice(0, 0)
     values = values[(*(slice(None),) * place, index, ...)]
     return xp.flip(values, axis=place) if backwards else values
 
