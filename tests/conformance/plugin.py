@@ -1,0 +1,65 @@
+"""What the runner adds to the suite's pytest: a report of every outcome, the densify policy, and no shrinking of failures."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+
+import sparsetangent as st
+
+_OUTCOMES: dict[str, dict[str, Any]] = {}
+_KEPT = 6000  # characters of a failure: the error, the example and the end of the trace
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """After the suite's own profile: stop at the first failing example, for time; what is drawn stays the same."""
+    current = settings()
+    settings.register_profile(
+        "conformance",
+        parent=current,
+        phases=(Phase.explicit, Phase.generate),
+        database=None,
+        suppress_health_check=list(HealthCheck),
+        report_multiple_bugs=False,
+    )
+    settings.load_profile("conformance")
+    st.densify_policy(os.environ.get("CONFORMANCE_POLICY", "allow"))  # type: ignore[arg-type]
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """The policy is for the function under test: what the suite computes to judge a result may be dense."""
+    if os.environ.get("CONFORMANCE_POLICY") == "raise":
+        from array_api_tests import array_helpers, pytest_helpers
+
+        for module in (pytest_helpers, array_helpers):
+            for name, value in list(vars(module).items()):
+                if name.startswith("assert_") and callable(value):
+                    setattr(module, name, _allowed(value))
+
+
+def _allowed(function: Any) -> Any:
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        with st.densify_policy("allow"):
+            return function(*args, **kwargs)
+
+    return wrapped
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    known = _OUTCOMES.setdefault(report.nodeid, {"outcome": "passed", "text": "", "seconds": 0.0})
+    known["seconds"] += report.duration
+    if report.outcome != "passed" and known["outcome"] == "passed":
+        known["outcome"] = report.outcome
+        known["text"] = str(report.longrepr)[-_KEPT:]
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    Path(os.environ["CONFORMANCE_REPORT"]).write_text(json.dumps(_OUTCOMES, indent=1))
