@@ -11,7 +11,7 @@ from ..types import Frame, Tangent
 from ..types.indexed_slices import as_axis
 from ..types.indices import as_index_array, check_ids
 from .frames import coalesce, keep
-from .index_key import Key, parse_key
+from .index_key import Key, dense_index, parse_key
 from .join import match, pad_invalid, read
 from .keys import make_keys, split_key
 from .shapes import insert_axes, permute_frame
@@ -148,7 +148,7 @@ def take(x: Tangent, indices: Any, /, *, axis: int | None = None) -> Any:
         if x.ndim != 1:
             raise ValueError(f"take needs an axis for a tangent of {x.ndim} axes")
         axis = 0
-    return getitem(x, (slice(None),) * as_axis(axis, x.ndim) + (as_index_array(indices, x._frame().values),))
+    return getitem(x, (slice(None),) * as_axis(axis, x.ndim) + (as_index_array(dense_index(indices), x._frame().values),))
 
 
 @implements("retain", Tangent)

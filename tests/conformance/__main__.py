@@ -16,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from .exceptions import DECLARED, Exemption
+from .exceptions import DECLARED
 from .namespace import BACKENDS
 from .scores import Outcomes, Scores
 
@@ -25,7 +25,14 @@ PASSING = (0, 1)  # pytest's exit codes of a run that ended: all passed, some fa
 
 
 def run_suite(
-    suite: Path, module: str, report: Path, examples: int, *, policy: str = "allow", expression: str = "", tests: tuple[str, ...] = ()
+    suite: Path,
+    module: str,
+    report: Path,
+    examples: int,
+    *,
+    policy: str = "allow",
+    expression: str = "",
+    tests: tuple[str, ...] = (),
 ) -> Outcomes:
     """One run of the suite in a process of its own; the outcomes by test."""
     environment = os.environ | {
@@ -34,13 +41,31 @@ def run_suite(
         "CONFORMANCE_REPORT": str(report),
         "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))),
     }
-    options = ["-p", "tests.conformance.plugin", "-p", "no:cacheprovider", "-p", "no:warnings", "-q", "--no-header", "--tb=short"]
-    options += ["--max-examples", str(examples), "--derandomize", "--disable-deadline", *(("-k", expression) if expression else ())]
+    options = [
+        "-p",
+        "tests.conformance.plugin",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:warnings",
+        "-q",
+        "--no-header",
+        "--tb=short",
+    ]
+    options += [
+        "--max-examples",
+        str(examples),
+        "--derandomize",
+        "--disable-deadline",
+        *(("-k", expression) if expression else ()),
+    ]
     command = [sys.executable, "-m", "pytest", *options, *(tests or ("array_api_tests",))]
     report.unlink(missing_ok=True)
     done = subprocess.run(command, cwd=suite, env=environment, capture_output=True, text=True, check=False)
     if done.returncode not in PASSING or not report.exists():
-        raise SystemExit(f"the suite did not run (pytest exit code {done.returncode}):\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
+        raise SystemExit(
+            f"the suite did not run (pytest exit code {done.returncode}):\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+        )
     outcomes: Outcomes = json.loads(report.read_text())
     return outcomes
 
@@ -67,8 +92,12 @@ def measure(suite: Path, backend: str, examples: int, expression: str, folder: P
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.conformance", description="The official array API test suite on tangents.")
-    parser.add_argument("--suite", type=Path, required=True, help="a checkout of data-apis/array-api-tests with array-api/ inside")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.conformance", description="The official array API test suite on tangents."
+    )
+    parser.add_argument(
+        "--suite", type=Path, required=True, help="a checkout of data-apis/array-api-tests with array-api/ inside"
+    )
     parser.add_argument("--backend", choices=BACKENDS, default="numpy")
     parser.add_argument("--examples", type=int, default=20, help="Hypothesis examples a test")
     parser.add_argument("-k", dest="expression", default="", help="pytest's -k: part of the suite")

@@ -114,9 +114,7 @@ class ConformanceNamespace:
             return self._tangents.asarray(obj, dtype=dtype, device=device, copy=copy)
         return self._in_disorder(self._dense.asarray(obj, dtype=dtype, device=device, copy=copy))
 
-    def arange(
-        self, start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None
-    ) -> Any:
+    def arange(self, start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None) -> Any:
         return self._in_disorder(self._dense.arange(start, stop, step, dtype=dtype, device=device))
 
     def linspace(
