@@ -39,6 +39,7 @@ def run_suite(
         "ARRAY_API_TESTS_MODULE": module,
         "CONFORMANCE_POLICY": policy,
         "CONFORMANCE_REPORT": str(report),
+        "PYTHONHASHSEED": "0",
         "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))),
     }
     options = [

@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import json
 import os
+import random
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+from hypothesis.internal.conjecture import providers
 
 import sparsetangent as st
 
@@ -30,6 +32,9 @@ def pytest_configure(config: pytest.Config) -> None:
         report_multiple_bugs=False,
     )
     settings.load_profile("conformance")
+    # Hypothesis also draws constants that it finds in the sources of local modules: other ones for us than for the bare backend.
+    if hasattr(providers, "_get_local_constants"):
+        providers._get_local_constants = lambda: providers._local_constants
     st.densify_policy(os.environ.get("CONFORMANCE_POLICY", "allow"))  # type: ignore[arg-type]
 
 
@@ -42,6 +47,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             for name, value in list(vars(module).items()):
                 if name.startswith("assert_") and callable(value):
                     setattr(module, name, _allowed(value))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Hypothesis's ``example()``, which some tests use, shuffles by the global generator."""
+    random.seed(item.nodeid)
 
 
 def _allowed(function: Any) -> Any:
