@@ -23,10 +23,10 @@ BACKENDS = {
 
 
 def split(x: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Two summands of the dtype of `x` whose sum is exactly `x`; infinities and nan have none.
+    """Two summands of the dtype of `x` whose sum is exactly `x`; infinities, nan and -0 have none.
 
-    Floats are parted at about three quarters: the difference of two numbers within a factor of two is exact. Both parts have
-    the sign of the whole, and zero has two zeros of its sign. Integers are parted anywhere, since they wrap.
+    Floats are parted at about three quarters: the difference of two numbers within a factor of two is exact, and both parts have
+    the sign of the whole. Integers are parted anywhere, since they wrap.
     """
     if x.dtype.kind == "b":
         return x, x & (rng.random(x.shape) < 0.5)
@@ -56,11 +56,12 @@ def in_disorder(dense: Any, *, stored: bool = False) -> st.IndexedSlices:
     rng = np.random.default_rng(zlib.crc32(x.tobytes(), x.ndim))
     axes = tuple(range(x.ndim)) if stored else _some_axes(x.ndim, rng)
     inner = tuple(a for a in range(x.ndim) if a not in axes)
-    held = np.ones([x.shape[a] for a in axes], bool) if stored or not axes else _not_zero(x).any(axis=inner)
-    ids = np.stack([i.reshape(-1) for i in np.nonzero(held)]) if axes else np.zeros((0, 1), np.int64)
-    rows = x.transpose(*axes, *inner)[tuple(ids)] if axes else x[None]
+    held = np.ones([x.shape[a] for a in axes], bool) if stored else _not_zero(x).any(axis=inner)
+    ids = np.stack(np.nonzero(held)) if axes else np.zeros((0, int(held)), np.int64)
+    rows = x.transpose(*axes, *inner)[tuple(ids)] if axes else x[None][: int(held)]
 
-    parted = (rng.random(len(rows)) < (0 if stored else 0.5)) & np.isfinite(rows).all(axis=tuple(range(1, rows.ndim)))
+    whole = ~np.isfinite(rows) | (_not_zero(rows) & (rows == 0))  # a sum begins at +0, so nothing adds up to -0
+    parted = (rng.random(len(rows)) < (0 if stored else 0.5)) & ~whole.any(axis=tuple(range(1, rows.ndim)))
     first, second = split(rows[parted], rng)
     rows = rows.copy()
     rows[parted] = first
