@@ -79,3 +79,23 @@ def test_reads_of_stored_rows_in_every_dtype(xp):
         t = st.IndexedSlices((xp.asarray(ids), xp.asarray(others)), values, (3, 2, 2), axis=(0, 1))
         for key in (2, (slice(None), 0)):
             assert oracle.close(oracle.to_numpy(st.densify(t[key])), expected[key], rtol=0, atol=0), name
+
+
+@pytest.mark.parametrize("mask", [np.zeros((0,), bool), np.zeros((0, 0), bool), np.zeros((0, 3), bool), np.zeros((2, 0), bool)])
+def test_an_empty_axis_of_a_mask_goes_with_any_axis(xp, mask):
+    x = np.array([[0.0, 1.5, 0.0], [2.0, 0.0, 0.0]])
+    t = st.from_dense(xp.asarray(x), axis=1)
+    result = t[xp.asarray(mask)]
+    assert result.shape == x[mask].shape
+    assert result.dtype == t.dtype
+    with pytest.raises(IndexError, match="does not fit axis 1 of size 3"):
+        t[xp.asarray(np.zeros((2, 2), bool))]
+
+
+def test_an_axis_out_of_range_is_the_error_of_every_library(xp):
+    """NumPy's is a ValueError and an IndexError, torch's the one, JAX's the other."""
+    t = st.Zero((2, 3), like=xp.asarray([1.0]))
+    nx = st.namespace(t)
+    for error in (ValueError, IndexError):
+        with pytest.raises(error, match="axis 4 is out of range for 3 axes"):
+            nx.expand_dims(t, axis=4)
