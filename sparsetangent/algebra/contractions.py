@@ -19,7 +19,7 @@ from .join import match_coordinates, read
 from .wrap import operand_frames, settle
 from .zeros import common_dtype
 
-__all__ = ["contract", "matmul"]
+__all__ = ["Labels", "batch_labels", "contract", "matmul"]
 
 Labels = tuple[int, ...]
 
@@ -194,12 +194,12 @@ def _matmul_frame(a: Any, b: Any) -> Frame:
     row, column, summed, batch = 0, 1, 2, range(3, 3 + max(len(left.shape), len(right.shape)))
     a_tail = (row, summed)[-len(left.shape) :]
     b_tail = (summed, column)[: len(right.shape)]
-    a_batch, b_batch, out_batch = _batch_labels(left.shape[:-2], right.shape[:-2], batch)
+    a_batch, b_batch, out_batch = batch_labels(left.shape[:-2], right.shape[:-2], batch)
     out = (*out_batch, *((row,) if len(left.shape) > 1 else ()), *((column,) if len(right.shape) > 1 else ()))
     return contract(left, right, (*a_batch, *a_tail), (*b_batch, *b_tail), out)
 
 
-def _batch_labels(a: tuple[int, ...], b: tuple[int, ...], free: range) -> tuple[Labels, Labels, Labels]:
+def batch_labels(a: tuple[int, ...], b: tuple[int, ...], free: range) -> tuple[Labels, Labels, Labels]:
     """Labels of batch axes that broadcast: a size-1 axis beside a longer one gets a label of its own, which is summed away."""
     out_shape = broadcast_shapes(a, b)
     labels = tuple(free[: len(out_shape)])

@@ -16,7 +16,7 @@ from ..types import Frame
 from .frames import drop_axes
 from .keys import coordinates_of, make_keys
 
-__all__ = ["MAX", "MIN", "PROD", "Reduction", "reduce_frame", "squeeze", "sum_frame"]
+__all__ = ["MAX", "MIN", "PROD", "Reduction", "group_entries", "reduce_frame", "squeeze", "sum_frame"]
 
 
 class Reduction(NamedTuple):
@@ -90,7 +90,7 @@ def _fold_stored(frame: Frame, axes: tuple[int, ...], fold: Reduction) -> Frame:
     xp, kernels = frame.backend.xp, frame.backend.kernels
     total = prod([frame.shape[a] for a in axes])
     kept = tuple(a for a in frame.axes if a not in axes)
-    groups, ids, inverse = _grouped(frame, kept)
+    groups, ids, inverse = group_entries(frame, kept)
     start = xp.zeros((groups, *frame.values.shape[1:]), dtype=frame.values.dtype, device=device_of(frame.values))
     values = kernels.scatter_reduce(fold.op, start, inverse, frame.values, False)
     ones = xp.ones((frame.n,), dtype=kernels.index_dtype(frame.values), device=device_of(frame.values))
@@ -102,7 +102,7 @@ def _fold_stored(frame: Frame, axes: tuple[int, ...], fold: Reduction) -> Frame:
     return _make_dense(folded, axes)
 
 
-def _grouped(frame: Frame, kept: tuple[int, ...]) -> tuple[int, tuple[Array, ...], Array]:
+def group_entries(frame: Frame, kept: tuple[int, ...]) -> tuple[int, tuple[Array, ...], Array]:
     """How many groups of equal coordinates along `kept` there are, their coordinates, and the group of each entry."""
     xp, kernels = frame.backend.xp, frame.backend.kernels
     if kept:

@@ -11,12 +11,13 @@ import numpy as np
 from ..backend import backend_of, device_of, is_array
 from ..dtypes import facts
 from ..kernels.base import Array
-from ..types import Tangent
+from ..types import Fill, Tangent
 from ..types.indices import Validate, as_index_array, check_ids
 from .dense import implicit
-from .frames import broadcast_shapes, coalesce, distinct, keep, store
+from .frames import broadcast_shapes
+from .sets import nonzero_coordinates
 
-__all__ = ["Key", "dense_index", "parse_key"]
+__all__ = ["Key", "parse_key"]
 
 
 class Key(NamedTuple):
@@ -95,9 +96,7 @@ def _tokens(item: Any, like: Array) -> list[Any]:
         # As NumPy does, a list of bools is a mask.
         item = backend_of(like).xp.asarray(item, device=device_of(like)) if len(item) else as_index_array(item, like)
     if isinstance(item, Tangent):
-        if item.ndim and facts(backend_of(like), item.dtype).kind == "bool" and item._frame().concrete:
-            return [_FromMask(ids, item.shape, axis) for axis, ids in enumerate(_true_places(item))]
-        item = dense_index(item)
+        return _from_tangent(item)
     if not is_array(item):
         raise IndexError(f"an index is an integer, a slice, an ellipsis, None or an integer or bool array, not {item!r}")
     backend = backend_of(item)
@@ -110,17 +109,12 @@ def _tokens(item: Any, like: Array) -> list[Any]:
     return [_FromMask(ids, tuple(item.shape), axis) for axis, ids in enumerate(backend.xp.nonzero(item))]
 
 
-def _true_places(mask: Tangent) -> tuple[Array, ...]:
-    """The coordinates where a mask is true, in the order of a dense one's `nonzero`."""
-    frame = distinct(store(mask._frame(), range(mask.ndim)))
-    return coalesce(keep(frame, frame.values)).ids
-
-
-def dense_index(index: Any) -> Any:
-    """An index array in full: every element of it is read."""
-    if not isinstance(index, Tangent):
-        return index
-    return implicit(index, "an index") if index.ndim else index.densify()
+def _from_tangent(item: Tangent) -> list[Any]:
+    """A compact mask as the coordinates that it holds, compact indices as the dense array."""
+    frame = item._frame()
+    if facts(frame.backend, frame.values.dtype).kind != "bool" or isinstance(item, Fill) or not item.ndim:
+        return _tokens(implicit(item, "getitem"), frame.values)
+    return [_FromMask(ids, item.shape, axis) for axis, ids in enumerate(nonzero_coordinates(frame))]
 
 
 class _FromMask(NamedTuple):

@@ -14,7 +14,7 @@ def masked(draw, xp):
     """A tangent, and a tangent of bools over its leading axes."""
     t = draw(strategies.tangents(xp, strategies.shapes(min_dims=1)))
     many = draw(hs.integers(1, t.ndim))
-    return t, draw(strategies.tangents(xp, hs.just(t.shape[:many]), [xp.bool]))
+    return t, draw(strategies.indexed_slices(xp, hs.just(t.shape[:many]), [xp.bool]))
 
 
 def test_a_mask_that_is_a_tangent_is_never_made_dense(xp):
@@ -60,7 +60,7 @@ def test_indices_that_are_a_tangent(xp):
 def test_indices_that_are_a_tangent_ask_the_policy():
     t = st.IndexedSlices(np.array([1]), np.array([2.5]), (3,))
     ids = st.IndexedSlices(np.array([0]), np.array([1]), (2,))
-    with st.densify_policy("raise"), pytest.raises(st.DensifyError, match="an index has no compact answer"):
+    with st.densify_policy("raise"), pytest.raises(st.DensifyError, match="getitem has no compact answer"):
         t[ids]
 
 
