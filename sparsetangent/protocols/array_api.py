@@ -12,6 +12,7 @@ import array_api_compat
 from ..backend import backend_of, is_array
 from ..registry import EXTENSIONS, MAIN, TABLE, Structure, apply, implements
 from ..types import Tangent
+from .signatures import signature_of
 
 __all__ = ["TangentNamespace", "namespace"]
 
@@ -42,7 +43,7 @@ class TangentNamespace:
             return _creating(name, self._library, theirs)
         if name in self._names or (not self._extension and name in _ALSO):
             return _dispatching(name, theirs)
-        if theirs is None:
+        if not hasattr(self._xp, name):
             raise AttributeError(f"{self.__name__} has no attribute {name!r}")
         return theirs
 
@@ -84,6 +85,8 @@ def _creating(name: str, xp: Any, theirs: Callable[..., Any] | None) -> Callable
 def _named(function: Callable[..., Any], name: str, theirs: Callable[..., Any] | None) -> Callable[..., Any]:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = getattr(theirs, "__doc__", None)
+    if (signature := signature_of(name)) is not None:
+        function.__signature__ = signature  # type: ignore[attr-defined]
     return function
 
 

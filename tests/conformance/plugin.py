@@ -40,6 +40,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """The policy is for the function under test: what the suite computes to judge a result may be dense."""
+    for module in {item.module for item in session.items}:
+        if module.__name__.endswith("test_manipulation_functions"):
+            # It iterates an array of counts, which is no part of the standard and which tangents refuse.
+            module.enumerate = lambda x, *start: enumerate(st.densify(x) if isinstance(x, st.Tangent) else x, *start)
     if os.environ.get("CONFORMANCE_POLICY") == "raise":
         from array_api_tests import array_helpers, pytest_helpers
 
