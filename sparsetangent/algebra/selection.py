@@ -34,10 +34,7 @@ def where(condition: Any, x1: Any, x2: Any, /) -> Any:
     like_frame = tangents[0]._frame()
     xp = like_frame.backend.xp
     dtype, arrays = _branches(like_frame, x1, x2)
-    zero_else = _is_zero(x2) or (isinstance(x2, Tangent) and not isinstance(x2, Fill))
-    zero_then = _is_zero(x1) or (isinstance(x1, Tangent) and not isinstance(x1, Fill))
-    sparse_condition = isinstance(condition, Tangent) and not isinstance(condition, Fill)
-    if not (zero_else and (zero_then or sparse_condition)):
+    if not (_leaves_zeros(x2) and (_leaves_zeros(x1) or _leaves_zeros(condition))):
         return _where_dense(condition, arrays, dtype)
     (chosen, *_) = operand_frames(condition, *(x for x in tangents if x is not condition))
     if chosen.values.dtype != xp.bool:
@@ -45,17 +42,23 @@ def where(condition: Any, x1: Any, x2: Any, /) -> Any:
     chosen = distinct(chosen)
     then, other = (promote(f, dtype) for f in operand_frames(*arrays))
     shape = broadcast_shapes(chosen.shape, then.shape, other.shape)
-    if isinstance(x1, Tangent) and isinstance(x2, Zero) and isinstance(x1, Zero):
-        return Zero(shape, like=then.values)
     zero = xp.zeros((), dtype=dtype, device=device_of(then.values))
     then, other, chosen = (align(f, shape) for f in (then, other, chosen))
-    left = product(then, chosen, lambda x, c: xp.where(c, x, zero))
-    right = quotient(other, chosen, lambda x, c: xp.where(c, zero, x))
-    return IndexedSlices._of(join_entries([left, right], dtype))
+    parts = []
+    if not _is_zero(x1):
+        parts.append(product(then, chosen, lambda x, c: xp.where(c, x, zero)))
+    if not _is_zero(x2):
+        parts.append(quotient(other, chosen, lambda x, c: xp.where(c, zero, x)))
+    return IndexedSlices._of(join_entries(parts, dtype)) if parts else Zero(shape, like=then.values, dtype=dtype)
 
 
 def _is_zero(x: Any) -> bool:
-    return _is_number(x) and x == 0
+    return isinstance(x, Zero) or (_is_number(x) and x == 0)
+
+
+def _leaves_zeros(x: Any) -> bool:
+    """Whether an operand is zero where it stores nothing."""
+    return _is_zero(x) or (isinstance(x, Tangent) and not isinstance(x, Fill))
 
 
 def _branches(frame: Frame, *branches: Any) -> tuple[DType, list[Any]]:

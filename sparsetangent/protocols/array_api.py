@@ -38,17 +38,18 @@ class TangentNamespace:
     def _find(self, name: str) -> Any:
         theirs = getattr(self._xp, name, None)
         if not self._extension and name in EXTENSIONS:
-            return None if theirs is None else TangentNamespace(self._library, name)
+            return TangentNamespace(self._library, name)
         if name in self._names and TABLE[name] is Structure.CREATION:
             return _creating(name, self._library, theirs)
         if name in self._names or (not self._extension and name in _ALSO):
             return _dispatching(name, theirs)
         if not hasattr(self._xp, name):
             raise AttributeError(f"{self.__name__} has no attribute {name!r}")
-        return theirs
+        return theirs  # newaxis is None
 
     def __dir__(self) -> list[str]:
-        return sorted({*dir(self._xp), *self._names, *(() if self._extension else _ALSO)})
+        given = (*dir(self._xp), *getattr(self._xp, "__all__", ()))  # modules may hide what they load late
+        return sorted({*given, *self._names, *(() if self._extension else (*_ALSO, *EXTENSIONS))})
 
     def __repr__(self) -> str:
         return self.__name__

@@ -150,7 +150,8 @@ def _call(given: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if given in ("max", "min") and len(args) > 1 and not isinstance(args[1], int):
         return apply(f"{given}imum", *args)
     if given in ("var", "std") and len(args) == 2 and isinstance(args[1], bool):
-        args, kwargs = args[:1], {"unbiased": args[1], **kwargs}
+        kwargs = {"unbiased": args[1], **kwargs}
+        args = args[:1]
     if len(args) > len(order):
         raise TypeError(f"torch.{given} of a tangent takes at most {len(order)} positional arguments, not {len(args)}")
     bound = dict(zip(order, args, strict=False)) | kwargs

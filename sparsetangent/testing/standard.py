@@ -18,12 +18,14 @@ __all__ = ["OPERATIONS", "operations_of"]
 Shape = tuple[int, ...]
 Apply = Callable[[Any, Any], Any]
 OPERATIONS: dict[str, Callable[[Shape], Iterator[Operation]]] = {}
+_TRIED_ELSEWHERE: set[str] = set(UNARY)
+"""Functions that the laws of unary functions, reductions and shapes try."""
 
 
 def operations_of(structure: Structure, shape: Shape) -> Iterator[Operation]:
-    """The operations of every function of a class."""
+    """The operations of every function of a class that no other law tries."""
     for name, found in TABLE.items():
-        if found is structure:
+        if found is structure and name not in _TRIED_ELSEWHERE:
             yield from OPERATIONS[name](shape)
 
 
@@ -53,6 +55,7 @@ def _by_axis(name: str, *calls: Callable[[Any, Any, int], Any], filled: bool = F
 
 def _selected(name: str, generator: Callable[[Shape], Iterator[Operation]]) -> None:
     """Try a function by those of other operations that name it."""
+    _TRIED_ELSEWHERE.add(name)
 
     def generate(shape: Shape) -> Iterator[Operation]:
         return (operation for operation in generator(shape) if operation.name.startswith(f"{name}("))
@@ -99,7 +102,7 @@ for _name in BINARY:
     )
 # Strong zeros: 0 / 0 is 0 where nothing is stored, so the divisor is not zero.
 _tried("divide", lambda nx, x: nx.divide(x, nx.astype(_mask(nx, x), nx.float32) + 1), lambda nx, x: x / 4)
-_tried("astype", *(lambda nx, x, d=d: nx.astype(x, getattr(nx, d)) for d in ("float32", "bool", "complex64")))  # type: ignore[misc]
+_tried("astype", *(lambda nx, x, d=d: nx.astype(x, getattr(nx, d)) for d in ("float32", "bool", "complex64")))
 _tried("equal", lambda nx, x: nx.equal(x, x), lambda nx, x: x == 2)
 _tried("pow", lambda nx, x: x**2, lambda nx, x: x**3)
 _tried("remainder", lambda nx, x: x % 3, lambda nx, x: nx.remainder(x, nx.ones_like(x)))
@@ -171,7 +174,7 @@ def _counts(nx: Any, x: Any) -> Any:
 
 
 _tried("unique_counts", _counts)
-_tried("trace", *(lambda nx, x, k=k: nx.linalg.trace(x, offset=k) for k in (0, 1, -2)), ndim=2)  # type: ignore[misc]
+_tried("trace", *(lambda nx, x, k=k: nx.linalg.trace(x, offset=k) for k in (0, 1, -2)), ndim=2)
 
 
 def _norms(shape: Shape) -> Iterator[Operation]:
@@ -186,7 +189,7 @@ def _norms(shape: Shape) -> Iterator[Operation]:
 OPERATIONS["vector_norm"] = _norms
 _tried(
     "matrix_norm",
-    *(lambda nx, x, o=o: nx.linalg.matrix_norm(_floating(nx, x), ord=o, keepdims=o == 1) for o in ("fro", 1, -1, inf, -inf)),  # type: ignore[misc]
+    *(lambda nx, x, o=o: nx.linalg.matrix_norm(_floating(nx, x), ord=o, keepdims=o == 1) for o in ("fro", 1, -1, inf, -inf)),
     lambda nx, x: nx.linalg.matrix_norm(_matrix(nx, x), ord=2),
     ndim=2,
 )
@@ -231,7 +234,7 @@ _by_axis(
     lambda nx, x, a: nx.repeat(x, nx.arange(x.shape[a]) % 3, axis=a),
     lambda nx, x, a: nx.repeat(x, 2),
 )
-_tried("tile", *(lambda nx, x, r=r: nx.tile(x, r) for r in ((2,), (2, 1, 3), (1, 2, 1, 2), ())))  # type: ignore[misc]
+_tried("tile", *(lambda nx, x, r=r: nx.tile(x, r) for r in ((2,), (2, 1, 3), (1, 2, 1, 2), ())))
 _by_axis("unstack", lambda nx, x, a: nx.unstack(x, axis=a))
 _tried("broadcast_arrays", lambda nx, x: nx.broadcast_arrays(x, nx.expand_dims(x, axis=0), nx.asarray(1)))
 _tried(
@@ -240,8 +243,8 @@ _tried(
     lambda nx, x: nx.meshgrid(nx.reshape(x, (-1,)), nx.asarray([1, 0], dtype=x.dtype), indexing="ij"),
 )
 for _name in ("tril", "triu"):
-    _tried(_name, *(lambda nx, x, k=k, f=_name: getattr(nx, f)(x, k=k) for k in (0, 1, -1)), ndim=2)  # type: ignore[misc]
-_tried("diagonal", *(lambda nx, x, k=k: nx.linalg.diagonal(x, offset=k) for k in (0, 1, -1, 3)), ndim=2)  # type: ignore[misc]
+    _tried(_name, *(lambda nx, x, k=k, f=_name: getattr(nx, f)(x, k=k) for k in (0, 1, -1)), ndim=2)
+_tried("diagonal", *(lambda nx, x, k=k: nx.linalg.diagonal(x, offset=k) for k in (0, 1, -1, 3)), ndim=2)
 _by_axis(
     "diff",
     lambda nx, x, a: nx.diff(x, axis=a),
@@ -312,7 +315,7 @@ _PAIRED: dict[str, tuple[Callable[[Any, Any, Any], Any], ...]] = {
 }
 for _name, _calls in _PAIRED.items():
     _tried(_name, *(w(c) for c in _calls for w in (_with_itself, _with_array)), ndim=2 if _name == "matmul" else 1)
-_tried("matrix_power", *(lambda nx, x, n=n: nx.linalg.matrix_power(_matrix(nx, x), n) for n in (1, 2, 5, 0, -1)))  # type: ignore[misc]
+_tried("matrix_power", *(lambda nx, x, n=n: nx.linalg.matrix_power(_matrix(nx, x), n) for n in (1, 2, 5, 0, -1)))
 
 # Creation and questions
 _tried("asarray", lambda nx, x: nx.asarray(x), lambda nx, x: nx.asarray(x, dtype=nx.complex64, copy=True))
@@ -323,7 +326,7 @@ _tried("full_like", lambda nx, x: nx.full_like(x, 1), lambda nx, x: nx.multiply(
 _tried("zeros", lambda nx, x: nx.add(nx.zeros(x.shape, dtype=x.dtype), x))
 _tried("ones", lambda nx, x: nx.multiply(nx.ones(x.shape, dtype=x.dtype), x))
 _tried("full", lambda nx, x: nx.multiply(nx.full(x.shape, 3, dtype=nx.int32), x))
-_tried("eye", *(lambda nx, x, k=k: nx.multiply(nx.eye(*x.shape[-2:], k=k, dtype=x.dtype), x) for k in (0, 1, -1)), ndim=2)  # type: ignore[misc]
+_tried("eye", *(lambda nx, x, k=k: nx.multiply(nx.eye(*x.shape[-2:], k=k, dtype=x.dtype), x) for k in (0, 1, -1)), ndim=2)
 _tried("arange", lambda nx, x: nx.arange(1, 7, 2))
 _tried("linspace", lambda nx, x: nx.linspace(0, 1, num=3))
 _tried("empty", lambda nx, x: nx.empty(x.shape, dtype=x.dtype).shape == x.shape)
@@ -357,8 +360,8 @@ _tried("unique_inverse", lambda nx, x: tuple(nx.unique_inverse(nx.reshape(x, (-1
 for _name in ("cholesky", "det", "eigvalsh", "inv", "matrix_rank", "pinv", "svdvals"):
     _tried(
         _name,
-        lambda nx, x, f=_name: getattr(nx.linalg, f)(nx.matmul(_matrix(nx, x), nx.matrix_transpose(nx.conj(_matrix(nx, x))))),
-    )  # type: ignore[misc]
+        lambda nx, x, f=_name: getattr(nx.linalg, f)(nx.matmul(_matrix(nx, x), nx.matrix_transpose(nx.conj(_matrix(nx, x))))),  # type: ignore[misc]
+    )
 _tried("slogdet", lambda nx, x: tuple(nx.linalg.slogdet(_matrix(nx, x))))
 _tried("qr", lambda nx, x: nx.matmul(*nx.linalg.qr(_matrix(nx, x))))
 _tried("svd", lambda nx, x: nx.linalg.svd(_matrix(nx, x))[1])
