@@ -65,8 +65,11 @@ def _constants(name: str, structure: Structure, a: Any, b: Any) -> Tangent:
     tangents = [x for x in (a, b) if isinstance(x, Tangent)]
     backend = common_backend(*(x._frame().values for x in tangents))
     numbers = [_number_of(x) for x in (a, b)]
-    value = function_of(name, backend.xp, *numbers)(*numbers)
     shape = broadcast_shapes(*(x.shape for x in tangents))
+    if 0 in shape:  # nothing is computed, nor refused: torch divides no integer by 0
+        numbers = [x[:0] if hasattr(x, "shape") else x for x in numbers]
+        return Zero(shape, like=function_of(name, backend.xp, *numbers)(*numbers))
+    value = function_of(name, backend.xp, *numbers)(*numbers)
     absorbed = structure in (Structure.PRODUCT, Structure.QUOTIENT) and isinstance(a, Zero)
     absorbed = absorbed or (structure is Structure.PRODUCT and isinstance(b, Zero))
     operands = [x.dtype if isinstance(x, Zero) else x for x in (a, b)]

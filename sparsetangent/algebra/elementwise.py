@@ -55,8 +55,10 @@ for _name, _structure in UNARY.items():
 
 
 @implements("astype")
-def astype(x: Tangent, dtype: DType, /, *, copy: bool = True) -> Tangent:
+def astype(x: Tangent, dtype: DType, /, *, copy: bool = True, device: Any = None) -> Tangent:
     """The tangent with another dtype. A cast that doesn't commute with sums merges repeats first."""
+    if device is not None and device != x.device:
+        return to_device(astype(x, dtype), device)
     dtype = as_dtype(x._frame().backend, dtype)
     if x.dtype == dtype and not is_weak(x):
         return x

@@ -16,7 +16,7 @@ from ..types import Frame
 from .frames import drop_axes
 from .keys import coordinates_of, make_keys
 
-__all__ = ["MAX", "MIN", "PROD", "Reduction", "group_entries", "reduce_frame", "squeeze", "sum_frame"]
+__all__ = ["MAX", "MIN", "PROD", "Reduction", "group_entries", "reduce_frame", "repeated", "squeeze", "sum_frame"]
 
 
 class Reduction(NamedTuple):
@@ -157,7 +157,7 @@ def sum_frame(frame: Frame, axes: tuple[int, ...], keepdims: bool) -> Frame:
     if held:
         values = _fold_values(xp.sum, values, held, frame.backend)
     if repeats != 1:
-        values = _times(values, repeats, frame.backend)
+        values = repeated(values, repeats, frame.backend)
     shape = _with_ones(frame.shape, axes)
     stored = tuple(a for a in frame.axes if a in axes)
     frame = frame._replace(values=values, shape=shape)
@@ -166,7 +166,7 @@ def sum_frame(frame: Frame, axes: tuple[int, ...], keepdims: bool) -> Frame:
     return frame if keepdims else squeeze(frame, axes)
 
 
-def _times(values: Array, count: int, backend: Backend) -> Array:
+def repeated(values: Array, count: int, backend: Backend) -> Array:
     """The sum of `count` equal values: integers wrap as repeated addition does, and bools are or-ed."""
     xp = backend.xp
     kind, itemsize = facts(backend, values.dtype)

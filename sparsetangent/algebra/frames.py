@@ -181,7 +181,7 @@ def take_entries(frame: Frame, positions: Array) -> Frame:
     xp = frame.backend.xp
     return frame._replace(
         ids=tuple(xp.take(ids, positions, axis=0) for ids in frame.ids),
-        values=xp.take(frame.values, positions, axis=0),
+        values=frame.backend.kernels.gather(frame.values, positions),  # torch's own take knows no wide unsigned integers
     )
 
 

@@ -133,7 +133,8 @@ def _consumes(token: Any) -> bool:
 def _check_masks(tokens: list[Any], shape: tuple[int, ...]) -> None:
     axis = 0
     for token in tokens:
-        if isinstance(token, _FromMask) and token.shape[token.axis] != shape[axis]:
+        # By the standard (and NumPy) an axis of size 0 of a mask goes with any axis.
+        if isinstance(token, _FromMask) and token.shape[token.axis] not in (0, shape[axis]):
             raise IndexError(
                 f"a mask of shape {token.shape} does not fit axis {axis} of size {shape[axis]} (its own axis {token.axis})"
             )

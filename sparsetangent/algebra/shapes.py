@@ -64,7 +64,7 @@ def matrix_transpose(x: Tangent, /) -> Any:
 
 
 @implements("expand_dims", Tangent)
-def expand_dims(x: Tangent, /, *, axis: int | tuple[int, ...] = 0) -> Any:
+def expand_dims(x: Tangent, /, axis: int | tuple[int, ...] = 0) -> Any:
     """New dense axes of size 1, at `axis` of the result."""
     count = len(axis) if isinstance(axis, tuple) else 1
     new = as_axes(axis, x.ndim + count)

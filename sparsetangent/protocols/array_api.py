@@ -12,6 +12,7 @@ import array_api_compat
 from ..backend import backend_of, is_array
 from ..registry import EXTENSIONS, MAIN, TABLE, Structure, apply, implements
 from ..types import Tangent
+from .signatures import signature_of
 
 __all__ = ["TangentNamespace", "namespace"]
 
@@ -85,6 +86,8 @@ def _creating(name: str, xp: Any, theirs: Callable[..., Any] | None) -> Callable
 def _named(function: Callable[..., Any], name: str, theirs: Callable[..., Any] | None) -> Callable[..., Any]:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = getattr(theirs, "__doc__", None)
+    if (signature := signature_of(name)) is not None:
+        function.__signature__ = signature  # type: ignore[attr-defined]
     return function
 
 

@@ -8,6 +8,8 @@ from math import prod
 from operator import itemgetter
 from typing import Any
 
+from numpy.exceptions import AxisError
+
 from ..backend import Backend, backend_of, is_array
 from ..dtypes import facts
 from ..kernels.base import Array, DType
@@ -188,13 +190,13 @@ def as_shape(shape: Any) -> tuple[int, ...]:
 
 
 def as_axis(axis: Any, ndim: int, name: str = "axis") -> int:
-    """`axis` counted from the front; a `TypeError` or `ValueError` that shows what was given."""
+    """`axis` counted from the front; a `TypeError`, or one that is a `ValueError` and an `IndexError`, shows what was given."""
     try:
         number = operator.index(axis)
     except TypeError:
         raise TypeError(f"{name} must be an integer, not {axis!r}") from None
     if not -ndim <= number < ndim:
-        raise ValueError(f"{name} {number} is out of range for {ndim} axes")
+        raise AxisError(f"{name} {number} is out of range for {ndim} axes")
     return number if number >= 0 else number + ndim
 
 
