@@ -60,7 +60,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> _Any:
-    """`sparsetangent.testing`, which needs Hypothesis, is imported when it is first used."""
-    if name == "testing":
-        return _import_module("sparsetangent.testing")
+    """`sparsetangent.testing`, which needs Hypothesis, and `sparsetangent.interop` are imported when they are first used."""
+    if name in ("interop", "testing"):
+        return _import_module(f"sparsetangent.{name}")
     raise AttributeError(f"module 'sparsetangent' has no attribute {name!r}")
