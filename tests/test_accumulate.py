@@ -111,6 +111,18 @@ def test_the_buffers_are_its_own():
     assert np.allclose(total.value(), expected + 2)
 
 
+def test_a_buffer_that_is_overwritten_while_entries_wait():
+    """Sorted and unique ids are merged as they are, so nothing but the copy stands between the sum and the buffer."""
+    total, ids, rows = Accumulator(), np.arange(5), np.zeros(5)
+    for k in range(7):
+        ids[...], rows[...] = np.arange(5) + k % 2, k
+        total.add(IndexedSlices(ids, rows, (1000,), unique=True), copy=True)
+        ids[...], rows[...] = 999, np.nan
+    value = total.value()
+    assert value.indices.tolist() == [0, 1, 2, 3, 4, 5]
+    assert value.values.tolist() == [12, 21, 21, 21, 21, 9]
+
+
 @pytest.mark.parametrize("distinct", [1, 3, 200])
 def test_merging_is_linear_in_what_is_added(monkeypatch, distinct):
     kernels = backend_of(np.zeros(1)).kernels
