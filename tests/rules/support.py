@@ -19,6 +19,11 @@ def array(xp, x, dtype="float64"):
     return oracle.as_backend(xp, x, dtype_of(xp, name))
 
 
+def narrowest(xp):
+    """The name of the narrowest floating dtype: there is no half type in the strict namespace."""
+    return "float16" if hasattr(xp, "float16") else "float32"
+
+
 def dense(x):
     return oracle.loop_densify(x) if isinstance(x, sp.Tangent) else oracle.to_numpy(x)
 
