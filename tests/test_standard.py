@@ -1,7 +1,10 @@
 """Every function of the standard is there, has a class and a law, and keeps on 2**50 rows what its class says."""
 
 import importlib
+import os
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -302,6 +305,25 @@ def test_what_is_created(xp):
         nx.asarray(t, dtype=xp.complex64, copy=False)
 
 
+def test_tangents_as_conditions_masks_and_indices(xp):
+    t = IndexedSlices(xp.asarray([1, 3, 1]), xp.asarray([[1.0, -2.0], [3.0, 0.5], [5.0, 2.0]]), (4, 2))
+    dense = oracle.loop_densify(t)
+    nx = t.__array_namespace__()
+    assert np.allclose(oracle.to_numpy(st.densify(t[t > 1])), dense[dense > 1])
+    assert np.allclose(oracle.to_numpy(st.densify(t[t[:, 0] != 0])), dense[dense[:, 0] != 0])
+    with st.densify_policy("allow"):
+        rows = IndexedSlices(xp.asarray([0, 0]), xp.asarray([1, 2]), (2,))
+        assert np.allclose(oracle.to_numpy(st.densify(t[rows])), dense[[3, 0]])
+        assert np.allclose(oracle.to_numpy(st.densify(nx.take(t, rows, axis=0))), dense[[3, 0]])
+        assert np.allclose(oracle.to_numpy(nx.take(t.densify(), rows, axis=0)), dense[[3, 0]])
+    for chosen, one, other in ((t > 0, t, -t), (t > 0, 2.0, t), (t > 0, 0.0, t), (t < 0, t, Zero((4, 2), like=t))):
+        result = nx.where(chosen, one, other)
+        plain = [oracle.loop_densify(x) if isinstance(x, Tangent) else x for x in (chosen, one, other)]
+        assert isinstance(result, IndexedSlices) and np.allclose(oracle.loop_densify(result), np.where(*plain))
+    with st.densify_policy("raise"), pytest.raises(st.DensifyError, match="where"):
+        nx.where(t > 0, t, 1.0)
+
+
 # Code that knows nothing of tangents
 def clip_by_global_norm(xp, gradients, limit):
     norm = xp.sqrt(sum(xp.sum(xp.square(xp.abs(g))) for g in gradients))
@@ -345,11 +367,20 @@ def test_helpers_of_array_api_compat(
     assert st.equal(moved, t)
 
 
-def test_scipy_zscore_on_the_arrays_of_a_tangent():
-    """It subtracts the mean, so it densifies; written with the namespace alone, as SciPy does."""
-    t = IndexedSlices(np.array([1, 1, 4]), np.array([[1.0, -2.0], [3.0, 5.0], [-6.0, 0.5]]), (7, 2))
-    nx = t.__array_namespace__()
-    dense = oracle.loop_densify(t)
-    with st.densify_policy("allow"):
-        score = (t - nx.mean(t, axis=0, keepdims=True)) / nx.std(t, axis=0, keepdims=True)
-    assert np.allclose(score, (dense - dense.mean(0)) / dense.std(0))
+ZSCORE = """
+import numpy as np, sparsetangent as st
+from scipy.stats import zscore
+t = st.IndexedSlices(np.array([1, 1, 4]), np.array([[1.0, -2.0], [3.0, 5.0], [-6.0, 0.5]]), (7, 2))
+dense = t.densify()
+with st.densify_policy("allow"):
+    score = st.densify(zscore(t, axis=0))
+print(np.allclose(score, (dense - dense.mean(0)) / dense.std(0)))
+"""
+
+
+def test_zscore_of_scipy():
+    """It subtracts the mean, so zeros do not stay zero. SciPy reads its switch when it is imported."""
+    pytest.importorskip("scipy")
+    environment = {**os.environ, "SCIPY_ARRAY_API": "1"}
+    done = subprocess.run([sys.executable, "-c", ZSCORE], capture_output=True, text=True, env=environment)
+    assert done.stdout.strip() == "True", done.stderr
