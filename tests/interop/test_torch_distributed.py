@@ -1,0 +1,67 @@
+"""Sums over four processes with gloo; what each of them checks is in `ranks.py`."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+ROOT = Path(__file__).parents[2]
+WORLD = 4
+
+pytestmark = pytest.mark.skipif(not torch.distributed.is_available(), reason="torch is built without torch.distributed")
+
+
+def launched(scenario, tmp_path, rounds=0, timeout=120):
+    """The exit codes and outputs of four ranks."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-W", "error", "-m", "tests.interop.ranks", scenario]
+    ranks = [
+        subprocess.Popen(
+            [*command, str(rank), str(WORLD), str(tmp_path / "store"), str(rounds)],
+            cwd=ROOT,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(WORLD)
+    ]
+    try:
+        outputs = [rank.communicate(timeout=timeout) for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+    return [rank.returncode for rank in ranks], outputs
+
+
+def check_sums(tmp_path, rounds, timeout=120):
+    codes, outputs = launched("sums", tmp_path, rounds, timeout)
+    assert codes == [0] * WORLD, "\n".join(error[-3000:] for _, error in outputs)
+    for output, _ in outputs:
+        assert f"rounds {rounds}" in output and "details" in output
+    return outputs[0][0]
+
+
+def test_the_sum_of_four_processes(tmp_path):
+    """200 random rounds: empty ranks, repeats, every dtype, other axes on other ranks, lists, means, half-precision wires."""
+    print(check_sums(tmp_path, 200))
+
+
+@pytest.mark.long
+def test_the_sum_of_four_processes_for_long(tmp_path):
+    print(check_sums(tmp_path, 5000, timeout=1200))
+
+
+@pytest.mark.parametrize("how", ["dies", "never comes"])
+def test_a_lost_rank_is_an_error_on_the_others(tmp_path, how):
+    start = time.monotonic()
+    codes, outputs = launched(how, tmp_path, timeout=60)
+    assert [code for rank, code in enumerate(codes) if rank != 2] == [0, 0, 0], outputs
+    for rank, (output, error) in enumerate(outputs):
+        assert ("raised after" in output) == (rank != 2), (rank, output, error)
+    assert time.monotonic() - start < 60
