@@ -26,7 +26,8 @@ def convert(t: Any, xp: Namespace, *, copy: bool | None = None) -> Any:
     xp : namespace
         Of the library wanted: `numpy`, `torch`, `jax.numpy`, `cupy`, one of `array_api_compat`, or any that conforms.
     copy : bool, optional
-        None shares memory where both libraries can (DLPack) and copies where not; True always copies, False never.
+        None shares memory where both libraries can (DLPack; JAX only takes what is aligned to 64 bytes) and copies where not; True
+        always copies, False never.
 
     Returns
     -------
@@ -124,7 +125,7 @@ def _moved(x: Array, source: Backend, target: Backend, copy: bool | None) -> Arr
         if copy:
             x = source.xp.asarray(x, copy=True)
         _refuse_unsafe(x)
-        return target.xp.from_dlpack(x)
+        return target.xp.from_dlpack(x, **({"copy": False} if copy is False else {}))
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         if copy is False:
             raise ValueError(f"{source.name} and {target.name} cannot share this array of {dtype_name(x)}: {error}") from error

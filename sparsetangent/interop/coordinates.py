@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..algebra.frames import expand, keep, store
 from ..algebra.keys import frame_key
-from ..types import Frame, Tangent
+from ..kernels.base import Array
+from ..types import Frame, IndexedSlices, Tangent
+from ..types.indices import as_index_array, check_ids
 
-__all__ = ["everything_stored", "stored_in_front", "with_claims", "without_padding"]
+__all__ = ["everything_stored", "from_coordinates", "stored_in_front", "with_claims", "without_padding"]
 
 
 def stored_in_front(t: Tangent) -> Frame:
@@ -43,3 +47,13 @@ def with_claims(frame: Frame, *, unique: bool, ordered: bool) -> Frame:
         if unique and int(kernels.unique_inverse(key, bound)[0].shape[0]) != int(xp.count_nonzero(key < bound)):
             raise ValueError("the coordinates are claimed to be unique, and repeat")
     return frame._replace(unique=unique and (bool(frame.axes) or frame.n <= 1), ordered=ordered)
+
+
+def from_coordinates(
+    coords: Sequence[Array], values: Array, shape: Sequence[int], *, unique: bool, ordered: bool
+) -> IndexedSlices:
+    """The entries of a coordinate format with every axis stored, after a look at the coordinates and at what is claimed of them."""
+    for axis, ids in enumerate(coords):
+        check_ids(as_index_array(ids, values), int(shape[axis]), axis, negatives=False)
+    slices = IndexedSlices(tuple(coords), values, shape, axis=tuple(range(len(shape))))
+    return IndexedSlices._of(with_claims(slices._frame(), unique=unique, ordered=ordered))
