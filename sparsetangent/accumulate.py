@@ -15,7 +15,7 @@ from .backend import common_backend
 from .dtypes import facts
 from .kernels.base import Array, DType
 from .types import Fill, Frame, IndexedSlices, Tangent, Zero
-from .types.indexed_slices import as_shape
+from .types.axes import as_shape
 from .types.one_hot import is_weak
 
 __all__ = ["Accumulator", "add_n"]

@@ -12,7 +12,7 @@ from ..backend import device_of
 from ..kernels.base import Array, DType
 from ..registry import implements
 from ..types import Fill, Frame, IndexedSlices, Tangent, Zero
-from ..types.indexed_slices import as_axes, as_axis
+from ..types.axes import as_axes, as_axis
 from .dense import implicit
 from .fallback import call_dense, library_function
 from .frames import distinct, expand

@@ -13,7 +13,7 @@ from ..backend import backend_of
 from ..kernels.base import Array, DType, Namespace
 from ..registry import implements
 from ..types import Fill, OneHot, Tangent, Zero
-from ..types.indexed_slices import as_shape
+from ..types.axes import as_shape
 from ..types.one_hot import is_weak
 from .elementwise import astype, to_device
 

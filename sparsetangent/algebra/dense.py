@@ -15,7 +15,7 @@ from ..kernels.base import Array
 from ..policy import note_densify
 from ..registry import implements
 from ..types import Frame, IndexedSlices, OneHot, Tangent, check_errors
-from ..types.indexed_slices import as_axes
+from ..types.axes import as_axes
 from .frames import align, coalesce, expand, fold_entries, keep, promote
 from .keys import frame_key
 

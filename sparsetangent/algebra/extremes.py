@@ -10,7 +10,7 @@ from ..dtypes import facts
 from ..kernels.base import Array, DType
 from ..registry import implements
 from ..types import Frame, Tangent
-from ..types.indexed_slices import as_axis
+from ..types.axes import as_axis
 from .fallback import call_dense
 from .folds import MAX, MIN, Reduction, group_entries, reduce_frame, squeeze
 from .frames import coalesce, distinct

@@ -8,7 +8,7 @@ from ..backend import backend_of, device_of
 from ..kernels.base import Array
 from ..registry import implements
 from ..types import Frame, Tangent
-from ..types.indexed_slices import as_axis
+from ..types.axes import as_axis
 from ..types.indices import as_index_array, check_ids
 from .dense import implicit
 from .frames import broadcast_shapes, coalesce, keep

@@ -11,7 +11,7 @@ from ..dtypes import facts
 from ..kernels.base import Array
 from ..registry import apply, implements
 from ..types import Fill, Frame, IndexedSlices, Tangent, Zero
-from ..types.indexed_slices import as_axes, as_axis
+from ..types.axes import as_axes, as_axis
 from .dense import implicit
 from .fallback import library_function
 from .frames import broadcast_shapes, distinct, expand

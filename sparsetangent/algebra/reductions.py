@@ -13,7 +13,7 @@ from ..dtypes import as_dtype, facts
 from ..kernels.base import Array, DType
 from ..registry import implements
 from ..types import Fill, Frame, Tangent, Zero
-from ..types.indexed_slices import as_axes
+from ..types.axes import as_axes
 from .dense import implicit
 from .folds import MAX, MIN, PROD, Reduction, reduce_frame, sum_frame
 from .frames import distinct, promote

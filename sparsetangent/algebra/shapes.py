@@ -10,7 +10,7 @@ from ..backend import common_backend
 from ..kernels.base import Array
 from ..registry import implements
 from ..types import Fill, Frame, IndexedSlices, Tangent, Zero
-from ..types.indexed_slices import as_axes, as_axis, as_shape
+from ..types.axes import as_axes, as_axis, as_shape
 from ..types.indices import check_size
 from .dense import implicit
 from .folds import squeeze as squeeze_dense

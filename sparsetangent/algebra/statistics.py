@@ -11,7 +11,7 @@ from ..dtypes import facts
 from ..kernels.base import Array, DType
 from ..registry import implements
 from ..types import Frame, Tangent
-from ..types.indexed_slices import as_axes
+from ..types.axes import as_axes
 from .fallback import call_dense
 from .folds import sum_frame
 from .frames import blank_padding, coalesce, distinct, promote

@@ -10,7 +10,7 @@ from ..backend import backend_of
 from ..dtypes import facts
 from ..registry import Array, apply, implements
 from ..types import Frame, Tangent, Zero
-from ..types.indexed_slices import as_axes, as_axis
+from ..types.axes import as_axes, as_axis
 from .contractions import Labels, batch_labels, contract
 from .frames import promote
 from .wrap import operand_frames, settle

@@ -24,7 +24,7 @@ from ..kernels.base import Array
 from ..registry import apply
 from ..rules import take_vjp
 from ..types import Frame, IndexedSlices, Tangent, Zero
-from ..types.indexed_slices import as_axis
+from ..types.axes import as_axis
 from ..types.indices import as_index_array, check_ids
 from .coordinates import stored_in_front, with_claims
 from .jax_lookups import Lookup, evaluate, find_lookups, is_seen, take_p

@@ -10,7 +10,7 @@ from ..algebra.wrap import held_array
 from ..backend import backend_of, device_of
 from ..kernels.base import Array, ReduceOp
 from ..types import Frame, IndexedSlices
-from ..types.indexed_slices import as_axis, as_shape
+from ..types.axes import as_axis, as_shape
 from ..types.indices import Validate, as_index_array, check_ids
 from .groups import Ties, check_ties, counts, shares
 from .operands import check_shape, dense_operand, derivative_dtype, filled, refuse_complex

@@ -12,7 +12,7 @@ from ..backend import backend_of, device_of
 from ..kernels.base import Array
 from ..protocols import namespace
 from ..types import Frame, IndexedSlices
-from ..types.indexed_slices import as_axes
+from ..types.axes import as_axes
 from .gather import getitem
 from .groups import Ties, check_ties
 from .operands import check_shape, dense_operand, derivative_dtype, refuse_complex, same_value

@@ -14,7 +14,7 @@ from ..algebra.wrap import held_array, operand_frames, settle
 from ..backend import backend_of, device_of
 from ..kernels.base import Array
 from ..types import Frame, IndexedSlices, Tangent
-from ..types.indexed_slices import as_axis, as_shape
+from ..types.axes import as_axis, as_shape
 from ..types.indices import Validate, as_index_array, check_ids
 
 __all__ = ["getitem", "getitem_vjp", "take", "take_along_axis", "take_along_axis_vjp", "take_vjp"]

@@ -8,7 +8,7 @@ from typing import Any
 from ..backend import backend_of
 from ..kernels.base import Array
 from ..types import IndexedSlices, Tangent
-from ..types.indexed_slices import as_axis
+from ..types.axes import as_axis
 from .gather import take_along_axis, take_along_axis_vjp
 from .operands import check_shape, dense_operand, refuse_complex
 

@@ -12,7 +12,7 @@ from ..algebra.wrap import operand_frames
 from ..kernels.base import DType
 from ..protocols import namespace
 from ..types import Fill, IndexedSlices, Zero
-from ..types.indexed_slices import as_axes, as_shape
+from ..types.axes import as_axes, as_shape
 
 __all__ = ["broadcast_to", "broadcast_to_vjp", "mean", "mean_vjp", "sum", "sum_vjp"]
 

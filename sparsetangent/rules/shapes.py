@@ -11,7 +11,7 @@ from ..backend import backend_of, device_of
 from ..kernels.base import Array
 from ..protocols import namespace
 from ..types import Fill, IndexedSlices, Tangent, Zero
-from ..types.indexed_slices import as_axis, as_shape
+from ..types.axes import as_axis, as_shape
 from .gather import getitem, getitem_vjp
 from .operands import check_shape, filled
 
