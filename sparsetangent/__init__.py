@@ -19,6 +19,7 @@ from .policy import DensifyError, DensifyWarning, densify_policy
 from .projection import Projector, project, register_projector
 from .protocols import namespace
 from .types import Fill, IndexedSlices, OneHot, Tangent, Zero, check_errors, pytree
+from .types.pytree import register_tangent
 from .update import update_rows
 
 __version__ = "0.1.0"
@@ -50,6 +51,7 @@ __all__ = [
     "pytree",
     "register_kernels",
     "register_projector",
+    "register_tangent",
     "rules",
     "show_config",
     "steps",
