@@ -1,10 +1,18 @@
 """The backends under test: one suite, the namespace passed in as `xp`. The plugin's fixture, with CUDA behind a mark of its own."""
 
+import os
+import tempfile
 from collections.abc import Iterator
 
 import pytest
 
 from sparsetangent.testing.plugin import LIBRARIES, Library, library
+
+# Eager JAX compiles every operation for every shape, which is most of the suite's time: workers share what they compiled, and a
+# second run takes half as long. Read when JAX is imported.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", os.path.join(tempfile.gettempdir(), f"jax-compilations-{os.getuid()}"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 BACKENDS = tuple(pytest.param(name, marks=pytest.mark.gpu) if name == "cupy" else name for name in LIBRARIES)
 
