@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long test-gpu lint format clean
+.PHONY: help setup demo test test-long test-gpu bench guard mutants lint format clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -36,6 +36,15 @@ test-long: setup  ## the suite with many more random examples
 
 test-gpu: setup  ## the suite on CuPy arrays, on a machine with a GPU
 	$(BIN)/python -m pytest -m gpu $(ARGS)
+
+bench: setup  ## our kernels beside their peers and the floor (ARGS="--full --json results.json")
+	$(BIN)/python -m benchmarks $(ARGS)
+
+mutants: setup  ## plant faults one at a time; the suite must catch each
+	$(BIN)/python -m tests.mutation $(ARGS)
+
+guard: setup  ## ratios to peers beside the committed ones
+	$(BIN)/python -m benchmarks.guard $(ARGS)
 
 lint: setup  ## ruff, ruff format --check, mypy --strict
 	$(BIN)/ruff check .

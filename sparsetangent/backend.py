@@ -18,6 +18,7 @@ import array_api_compat
 import numpy as np
 
 from .kernels.base import Array, Kernels, Namespace
+from .registry import Dispatched
 
 __all__ = [
     "Backend",
@@ -55,7 +56,7 @@ def _kernels_from(module: str, cls: str) -> Load:
 
 # Tried from the last to the first, so that what is registered later wins.
 _PLUGINS: list[tuple[Match, Load]] = [
-    (array_api_compat.is_numpy_array, _kernels_from("numpy", "NumpyKernels")),
+    (array_api_compat.is_numpy_array, _kernels_from("host", "host_kernels")),
     (array_api_compat.is_torch_array, _kernels_from("torch", "TorchKernels")),
     (array_api_compat.is_jax_array, _kernels_from("jax", "JaxKernels")),
     (array_api_compat.is_cupy_array, _kernels_from("cupy", "CupyKernels")),
@@ -176,6 +177,8 @@ _meet_torch._dynamo_marked_constant = True  # type: ignore[attr-defined]
 def _load(x: Any) -> Backend:
     if isinstance(x, (np.ma.MaskedArray, np.matrix)):
         raise TypeError(f"not a plain array: {type(x).__name__} (its mask or matrix semantics would be lost silently)")
+    if isinstance(x, Dispatched):
+        raise TypeError(f"not an array but a tangent: {type(x).__name__}")
     _read_entry_points()
     load = next((load for match, load in reversed(_PLUGINS) if match(x)), None)
     if load is None:

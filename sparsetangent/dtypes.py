@@ -45,7 +45,7 @@ def facts(backend: Backend, dtype: DType) -> DTypeFacts:
     """Kind and width of `dtype`, a dtype of `backend`."""
     xp, dtype = backend.xp, as_dtype(backend, dtype)
     kind: Kind = "real"
-    if str(dtype) != "bfloat16":  # the extension type of NumPy, which isdtype doesn't know or even refuses
+    if str(dtype) != "bfloat16":  # the extension type of NumPy, which isdtype refuses
         kind = next((ours for theirs, ours in _STANDARD_KINDS if xp.isdtype(dtype, theirs)), "other")
     width = getattr(dtype, "itemsize", None) or xp.empty((1,), dtype=dtype).__array__().dtype.itemsize
     return DTypeFacts(kind, int(width))

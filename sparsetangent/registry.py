@@ -1,4 +1,4 @@
-"""One table of operations: (name, operand types) -> implementation, and what each operation does to zeros.
+"""One table of operations: (name, operand types) -> implementation, and the class of each function of the array API standard.
 
 Operators of the types, the array API namespace, NumPy's and torch's protocols all look operations up here by the name that the
 array API standard gives them. An implementation is registered with `implements`, for all tangents or for given types:
@@ -20,7 +20,22 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-__all__ = ["ZERO_TABLE", "Array", "Dispatched", "Scalar", "Structure", "apply", "implements", "names", "resolve"]
+__all__ = [
+    "BINARY",
+    "EXTENSIONS",
+    "MAIN",
+    "TABLE",
+    "UNARY",
+    "ZERO_TABLE",
+    "Array",
+    "Dispatched",
+    "Scalar",
+    "Structure",
+    "apply",
+    "implements",
+    "names",
+    "resolve",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -40,50 +55,88 @@ class Scalar:
 
 
 class Structure(Enum):
-    """What an elementwise operation does to the places that a tangent doesn't store."""
+    """What an operation of the standard does to the places that a tangent doesn't store."""
 
     LINEAR = "acts on the stored values as they are"
-    ZERO = "maps zero to zero: coalesces, then acts on the stored values"
-    UNION = "maps two zeros to zero: coalesces both, acts on the union of what they store"
+    ZERO = "maps zero to zero: merges repeats, then acts on the stored values"
+    UNION = "maps two zeros to zero: merges repeats, then acts on the union of what both store"
     PRODUCT = "zero where the left or the right is zero: acts on what both store"
     QUOTIENT = "zero where the numerator is zero: acts on what the numerator stores"
-    DENSE = "does not keep zeros: the dense array, by the densify policy"
+    VALUE = "compact if the other arguments leave a zero zero, which numbers among them decide; else dense"
+    FOLD = "folds axes, implicit zeros counted: compact if a stored axis is left, else an array of the axes that are"
+    ALONG = "acts along axes: compact along dense ones, the dense array along a stored one"
+    MOVE = "moves values and maps coordinates: compact"
+    READ = "reads at positions: compact if a stored axis is left, or of the size of what is read"
+    CONTRACTION = "sums products of what both operands store: compact if a stored axis is left, else an array"
+    CREATION = "makes a `Zero`, a `Fill` or a `OneHot`, or keeps what it is given"
+    LIBRARY = "makes an array, as the library does"
+    INSPECTION = "answers about shapes and dtypes; no array is made"
+    DENSE = "has no compact answer: the dense array, by the densify policy"
 
 
-_L, _Z, _D = Structure.LINEAR, Structure.ZERO, Structure.DENSE
+def _all(structure: Structure, names: str) -> dict[str, Structure]:
+    return dict.fromkeys(names.split(), structure)
 
-# Sum, difference and the binary operations that are not named here are decided by evaluating them on two zeros (`algebra.zeros`).
-ZERO_TABLE: dict[str, Structure] = {
-    **dict.fromkeys(("conj", "imag", "negative", "positive", "real"), _L),
-    **dict.fromkeys(
-        (
-            *("abs", "asin", "asinh", "atan", "atanh", "ceil", "expm1", "floor", "isinf", "isnan", "log1p"),
-            *("round", "sign", "signbit", "sin", "sinh", "sqrt", "square", "tan", "tanh", "trunc"),
-        ),
-        _Z,
+
+# A binary operation of two tangents, or of a tangent and a number, is decided by evaluating it on zeros (`algebra.zeros`), unless it is
+# one of the four of arithmetic or an intersection.
+UNARY: dict[str, Structure] = {
+    **_all(Structure.LINEAR, "conj imag negative positive real"),
+    **_all(
+        Structure.ZERO, "abs asin asinh atan atanh ceil expm1 floor isinf isnan log1p round sign signbit sin sinh sqrt square"
     ),
-    **dict.fromkeys(
-        (
-            "acos",
-            "acosh",
-            "bitwise_invert",
-            "cos",
-            "cosh",
-            "exp",
-            "isfinite",
-            "log",
-            "log10",
-            "log2",
-            "logical_not",
-            "reciprocal",
-        ),
-        _D,
-    ),
-    "add": Structure.UNION,
-    "subtract": Structure.UNION,
-    "multiply": Structure.PRODUCT,
-    "divide": Structure.QUOTIENT,
+    **_all(Structure.ZERO, "tan tanh trunc"),
+    **_all(Structure.DENSE, "acos acosh bitwise_invert cos cosh exp isfinite log log10 log2 logical_not reciprocal"),
 }
+BINARY: dict[str, Structure] = {
+    **_all(Structure.UNION, "add subtract maximum minimum hypot atan2 copysign nextafter not_equal less greater"),
+    **_all(Structure.UNION, "logical_or logical_xor bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift"),
+    **_all(Structure.PRODUCT, "multiply logical_and bitwise_and"),
+    **_all(Structure.QUOTIENT, "divide"),
+    **_all(Structure.VALUE, "equal less_equal greater_equal floor_divide remainder pow"),
+    **_all(Structure.DENSE, "logaddexp"),
+}
+ZERO_TABLE: dict[str, Structure] = UNARY | BINARY
+"""The elementwise part of `TABLE`."""
+
+TABLE: dict[str, Structure] = {
+    **ZERO_TABLE,
+    **_all(Structure.ZERO, "astype"),
+    **_all(Structure.VALUE, "clip isin where"),
+    **_all(Structure.FOLD, "sum prod mean var std max min any all count_nonzero argmax argmin unique_values unique_counts"),
+    **_all(Structure.FOLD, "trace vector_norm matrix_norm"),
+    **_all(Structure.ALONG, "cumulative_sum cumulative_prod sort"),
+    **_all(Structure.ALONG, "fft ifft rfft irfft hfft ihfft fftn ifftn rfftn irfftn"),
+    **_all(Structure.MOVE, "expand_dims squeeze permute_dims moveaxis matrix_transpose flip roll repeat tile reshape"),
+    **_all(
+        Structure.MOVE, "concat stack unstack broadcast_to broadcast_arrays meshgrid tril triu diagonal diff fftshift ifftshift"
+    ),
+    **_all(Structure.READ, "take take_along_axis nonzero"),
+    **_all(Structure.CONTRACTION, "matmul tensordot vecdot outer cross matrix_power"),
+    **_all(Structure.CREATION, "asarray empty_like eye full full_like ones ones_like zeros zeros_like"),
+    **_all(Structure.LIBRARY, "arange empty fftfreq from_dlpack linspace rfftfreq"),
+    **_all(Structure.INSPECTION, "__array_namespace_info__ broadcast_shapes can_cast finfo iinfo isdtype result_type"),
+    **_all(Structure.DENSE, "argsort searchsorted unique_all unique_inverse"),
+    **_all(Structure.DENSE, "cholesky det eig eigh eigvals eigvalsh inv matrix_rank pinv qr slogdet solve svd svdvals"),
+}
+"""Every function of the standard (2025.12) and its class; extensions by their bare names."""
+
+
+def _set(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
+_IN_BOTH = _set("matmul matrix_transpose tensordot vecdot")
+EXTENSIONS: dict[str, frozenset[str]] = {
+    "linalg": _IN_BOTH
+    | _set("cholesky cross det diagonal eig eigh eigvals eigvalsh inv matrix_norm matrix_power matrix_rank outer pinv qr")
+    | _set("slogdet solve svd svdvals trace vector_norm"),
+    "fft": _set("fft ifft rfft irfft hfft ihfft fftn ifftn rfftn irfftn fftfreq rfftfreq fftshift ifftshift"),
+}
+"""The functions of each extension of the standard."""
+
+MAIN = (frozenset(TABLE) - EXTENSIONS["linalg"] - EXTENSIONS["fft"]) | _IN_BOTH
+"""The functions of the standard's main namespace."""
 
 _IMPLEMENTATIONS: dict[str, dict[tuple[type, ...], Callable[..., Any]]] = {}
 _RESOLVED: dict[tuple[Any, ...], Callable[..., Any]] = {}

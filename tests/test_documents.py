@@ -1,6 +1,7 @@
 """The code in the documents runs."""
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -22,3 +23,8 @@ def test_links_between_documents_lead_somewhere():
     for file in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         for target in re.findall(r"\]\(([^)#]+)\)", file.read_text()):
             assert target.startswith("https://") or (file.parent / target).exists(), f"{file}: {target}"
+
+
+def test_the_page_of_what_keeps_structure_is_as_generated():
+    script = runpy.run_path(str(ROOT / "docs" / "structure.py"))
+    assert (ROOT / "docs" / "structure.md").read_text() == script["page"](), "run: python docs/structure.py"

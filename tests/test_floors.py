@@ -17,7 +17,7 @@ FLOORS = {
     **dict.fromkeys(("config", "types"), 2),
     "algebra": 3,
     "protocols": 4,
-    **dict.fromkeys(("norms", "tree", "accumulate", "project", "update"), 5),
+    **dict.fromkeys(("norms", "tree", "accumulate", "projection", "steps", "update"), 5),
     "rules": 6,
     **dict.fromkeys(("testing", "interop"), 7),
 }

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..backend import backend_of, common_backend
 from ..kernels.base import Array as AnyArray
-from ..registry import ZERO_TABLE, Array, Scalar, Structure, implements
+from ..registry import BINARY, Array, Scalar, Structure, implements
 from ..types import Fill, IndexedSlices, Tangent, Zero
 from .dense import dense_of, implicit
 from .frames import broadcast_shapes, distinct
@@ -18,16 +18,10 @@ from .join import union
 from .wrap import like, operand_frames
 from .zeros import common_dtype, function_of, keeps_zero
 
-__all__ = ["BINARY", "by_zero", "with_number"]
+__all__ = ["by_zero", "with_number"]
 
-BINARY = (
-    *("add", "subtract", "multiply", "divide", "floor_divide", "remainder", "pow"),
-    *("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift"),
-    *("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"),
-    *("logical_and", "logical_or", "logical_xor"),
-    *("maximum", "minimum", "atan2", "hypot", "copysign", "nextafter", "logaddexp"),
-)
-"""Every binary elementwise function of the standard."""
+_ARITHMETIC = ("add", "subtract", "multiply", "divide")
+"""These have rules of their own, in `sums` and `products`."""
 
 
 def by_zero(name: str, a: Any, b: Any) -> Any:
@@ -66,13 +60,16 @@ def with_number(name: str, a: Any, b: Any) -> Any:
     return on_array(implicit(t, name))
 
 
-def _constants(name: str, structure: Structure | None, a: Any, b: Any) -> Tangent:
+def _constants(name: str, structure: Structure, a: Any, b: Any) -> Tangent:
     """Numbers everywhere: one number everywhere, and a zero where that is known without looking."""
     tangents = [x for x in (a, b) if isinstance(x, Tangent)]
     backend = common_backend(*(x._frame().values for x in tangents))
     numbers = [_number_of(x) for x in (a, b)]
-    value = function_of(name, backend.xp, *numbers)(*numbers)
     shape = broadcast_shapes(*(x.shape for x in tangents))
+    if 0 in shape:  # nothing is computed, nor refused: torch divides no integer by 0
+        numbers = [x[:0] if hasattr(x, "shape") else x for x in numbers]
+        return Zero(shape, like=function_of(name, backend.xp, *numbers)(*numbers))
+    value = function_of(name, backend.xp, *numbers)(*numbers)
     absorbed = structure in (Structure.PRODUCT, Structure.QUOTIENT) and isinstance(a, Zero)
     absorbed = absorbed or (structure is Structure.PRODUCT and isinstance(b, Zero))
     operands = [x.dtype if isinstance(x, Zero) else x for x in (a, b)]
@@ -107,9 +104,7 @@ def _dense(x: Any, name: str, shape: tuple[int, ...]) -> AnyArray:
     return implicit(x, name, shape) if isinstance(x, Tangent) else x
 
 
-def _register(name: str) -> None:
-    structure = ZERO_TABLE.get(name)
-
+def _register(name: str, structure: Structure) -> None:
     def constants(a: Any, b: Any) -> Tangent:
         return _constants(name, structure, a, b)
 
@@ -129,12 +124,12 @@ def _register(name: str) -> None:
         for other in (Tangent, Array):
             implements(name, Fill, other)(fill_beside)
             implements(name, other, Fill)(fill_beside)
-    if structure is None:
+    if name not in _ARITHMETIC:
         for left, right in ((Tangent, Tangent), (Tangent, Array), (Array, Tangent)):
             implements(name, left, right)(pair)
         for left, right in ((Tangent, Scalar), (Scalar, Tangent)):
             implements(name, left, right)(number)
 
 
-for _name in BINARY:
-    _register(_name)
+for _name, _structure in BINARY.items():
+    _register(_name, _structure)

@@ -10,16 +10,19 @@ from __future__ import annotations
 from math import prod
 from typing import Any, NamedTuple
 
-from ..backend import backend_of, common_backend
+from ..backend import Backend, backend_of, common_backend
+from ..dtypes import facts
 from ..kernels.base import Array as AnyArray
+from ..kernels.base import DType
 from ..registry import Array, implements
 from ..types import Frame, OneHot, Tangent, Zero
+from .folds import repeated
 from .frames import blank_padding, broadcast_shapes, coalesce, distinct, fold_entries, mask_rows, promote
 from .join import match_coordinates, read
 from .wrap import operand_frames, settle
 from .zeros import common_dtype
 
-__all__ = ["contract", "matmul"]
+__all__ = ["Labels", "batch_labels", "contract", "matmul"]
 
 Labels = tuple[int, ...]
 
@@ -120,15 +123,24 @@ def _contract_values(left: _Side, right: _Side, out: Labels, sizes: dict[int, in
     """The dense contraction to the labels of `out`, in which an axis of size 1 may stand for its whole label."""
     backend = backend_of(left.values)
     xp, dtype = backend.xp, left.values.dtype
-    # The or of ands is the sign of a sum of products, and half types are summed in float32.
-    held = xp.int32 if dtype == xp.bool else backend.kernels.accumulator(dtype)
+    held = _held(backend, dtype)
     left, right = (_independent(_Side(xp.astype(s.values, held, copy=False), s.labels), sizes) for s in (left, right))
-    in_neither = [n for label, n in sizes.items() if label not in (*left.labels, *right.labels, *out)]
+    in_neither = prod([n for label, n in sizes.items() if label not in (*left.labels, *right.labels, *out)])
     left, right = _summed_alone(left, right, out, xp), _summed_alone(right, left, out, xp)
     values = _multiplied(left, right, out, xp)
-    if prod(in_neither) != 1:
-        values = values * prod(in_neither)
-    return values != 0 if dtype == xp.bool else xp.astype(values, dtype, copy=False)
+    if dtype == xp.bool:
+        return repeated(values != 0, in_neither, backend)
+    return xp.astype(repeated(values, in_neither, backend) if in_neither != 1 else values, dtype, copy=False)
+
+
+def _held(backend: Backend, dtype: DType) -> DType:
+    """The dtype to contract in: the or of ands is the sign of a sum of products, half types are summed in float32, and unsigned
+    integers have the bits of signed ones, which torch can multiply.
+    """
+    kind, itemsize = facts(backend, dtype)
+    if kind == "bool":
+        return backend.xp.int32
+    return getattr(backend.xp, f"int{8 * itemsize}") if kind == "unsigned" else backend.kernels.accumulator(dtype)
 
 
 def _independent(side: _Side, sizes: dict[int, int]) -> _Side:
@@ -194,12 +206,12 @@ def _matmul_frame(a: Any, b: Any) -> Frame:
     row, column, summed, batch = 0, 1, 2, range(3, 3 + max(len(left.shape), len(right.shape)))
     a_tail = (row, summed)[-len(left.shape) :]
     b_tail = (summed, column)[: len(right.shape)]
-    a_batch, b_batch, out_batch = _batch_labels(left.shape[:-2], right.shape[:-2], batch)
+    a_batch, b_batch, out_batch = batch_labels(left.shape[:-2], right.shape[:-2], batch)
     out = (*out_batch, *((row,) if len(left.shape) > 1 else ()), *((column,) if len(right.shape) > 1 else ()))
     return contract(left, right, (*a_batch, *a_tail), (*b_batch, *b_tail), out)
 
 
-def _batch_labels(a: tuple[int, ...], b: tuple[int, ...], free: range) -> tuple[Labels, Labels, Labels]:
+def batch_labels(a: tuple[int, ...], b: tuple[int, ...], free: range) -> tuple[Labels, Labels, Labels]:
     """Labels of batch axes that broadcast: a size-1 axis beside a longer one gets a label of its own, which is summed away."""
     out_shape = broadcast_shapes(a, b)
     labels = tuple(free[: len(out_shape)])

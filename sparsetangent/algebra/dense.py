@@ -15,11 +15,11 @@ from ..kernels.base import Array
 from ..policy import note_densify
 from ..registry import implements
 from ..types import Frame, IndexedSlices, OneHot, Tangent, check_errors
-from ..types.indexed_slices import as_axes
+from ..types.axes import as_axes
 from .frames import align, coalesce, expand, fold_entries, keep, promote
 from .keys import frame_key
 
-__all__ = ["add_frame_into", "add_into", "dense_of", "densify", "from_dense", "implicit", "note_operation"]
+__all__ = ["add_frame_into", "add_into", "dense_of", "densify", "from_dense", "implicit", "note_operation", "refuse_unwritable"]
 
 
 def dense_of(frame: Frame) -> Array:
@@ -53,7 +53,38 @@ def _refuse_impossible(frame: Frame) -> None:
 
 @implements("densify")
 def densify(t: Any, out: Array | None = None) -> Array:
-    """The dense array of a tangent, into `out` if given; an array is returned as it is."""
+    """The dense array of a tangent, into `out` if given; an array is returned as it is.
+
+    Parameters
+    ----------
+    t : Tangent or Array
+    out : Array, optional
+        Of the shape and dtype of `t`, written in place.
+
+    Returns
+    -------
+    Array
+        `out` if given, `t` itself if it is an array, else a new array.
+
+    Raises
+    ------
+    TypeError
+        If `t` is neither, or arrays of the library of `out` are immutable.
+    ValueError
+        If `out` does not fit or cannot be written.
+
+    Notes
+    -----
+    ``y[j] = sum over k with indices[k] == j of values[k]``.
+
+    Examples
+    --------
+    >>> import numpy as np, sparsetangent as st
+    >>> st.densify(st.IndexedSlices(np.array([1, 1]), np.array([2.0, 3.0]), (3,))).tolist()
+    [0.0, 5.0, 0.0]
+    >>> st.densify(np.array([1.0, 2.0])).tolist()
+    [1.0, 2.0]
+    """
     if not isinstance(t, Tangent):
         backend_of(t)
         return t
@@ -64,7 +95,7 @@ def densify(t: Any, out: Array | None = None) -> Array:
         raise TypeError(f"out cannot be written: arrays of {backend.name} are immutable")
     if tuple(out.shape) != t.shape or out.dtype != t.dtype:
         raise ValueError(f"out must have shape {t.shape} and dtype {t.dtype}, not {tuple(out.shape)} and {out.dtype}")
-    _refuse_unwritable(out, "out")
+    refuse_unwritable(out, "out")
     out[...] = dense_of(t._frame())
     return out
 
@@ -182,10 +213,11 @@ def _check_target(dense: Array, frame: Frame, backend: Backend) -> None:
     here, there = device_of(dense), device_of(frame.values)
     if None not in (here, there) and here != there:
         raise ValueError(f"dense is on device {here} and the tangent on {there}; move one of them first")
-    _refuse_unwritable(dense, "dense")
+    refuse_unwritable(dense, "dense")
 
 
-def _refuse_unwritable(target: Array, name: str) -> None:
+def refuse_unwritable(target: Array, name: str) -> None:
+    """A `ValueError` if an array is read-only or overlaps itself."""
     if isinstance(target, np.ndarray):
         if not target.flags.writeable:
             raise ValueError(f"{name} is read-only")

@@ -10,7 +10,7 @@ import array_api_compat
 from ..backend import backend_of
 from ..dtypes import as_dtype
 from ..kernels.base import DType
-from ..registry import ZERO_TABLE, Structure, implements
+from ..registry import UNARY, Structure, implements
 from ..types import Fill, OneHot, Tangent, Zero
 from ..types.one_hot import is_weak
 from .dense import implicit
@@ -28,7 +28,9 @@ def unary(name: str, structure: Structure) -> Callable[[Tangent], Any]:
         function = getattr(frame.backend.xp, name)
         if structure is Structure.DENSE:
             return function(implicit(x, name))
-        if structure is Structure.LINEAR:
+        if (
+            structure is Structure.LINEAR and frame.values.dtype != frame.backend.xp.bool
+        ):  # NumPy's conj makes integers of bools
             return like(x, frame._replace(values=function(frame.values)))
         frame = distinct(frame)
         return like(x, frame._replace(values=function(frame.values)))
@@ -48,18 +50,21 @@ def unary(name: str, structure: Structure) -> Callable[[Tangent], Any]:
     return on_tangent
 
 
-for _name, _structure in ZERO_TABLE.items():
-    if _structure in (Structure.LINEAR, Structure.ZERO, Structure.DENSE):
-        unary(_name, _structure)
+for _name, _structure in UNARY.items():
+    unary(_name, _structure)
 
 
 @implements("astype")
-def astype(x: Tangent, dtype: DType, /, *, copy: bool = True) -> Tangent:
+def astype(x: Tangent, dtype: DType, /, *, copy: bool = True, device: Any = None) -> Tangent:
     """The tangent with another dtype. A cast that doesn't commute with sums merges repeats first."""
+    if device is not None and device != x.device:
+        return to_device(astype(x, dtype), device)
     dtype = as_dtype(x._frame().backend, dtype)
     if x.dtype == dtype and not is_weak(x):
         return x
     if isinstance(x, OneHot):
+        xp = x._frame().backend.xp
+        xp.astype(xp.zeros((0,), dtype=x.dtype), dtype)  # refuses what the library refuses
         return x._with_dtype(dtype)
     return like(x, promote(x._frame(), dtype))
 

@@ -16,7 +16,7 @@ from ..types import Frame
 from .frames import drop_axes
 from .keys import coordinates_of, make_keys
 
-__all__ = ["MAX", "MIN", "PROD", "Reduction", "reduce_frame", "squeeze", "sum_frame"]
+__all__ = ["MAX", "MIN", "PROD", "Reduction", "group_entries", "reduce_frame", "repeated", "squeeze", "sum_frame"]
 
 
 class Reduction(NamedTuple):
@@ -90,7 +90,7 @@ def _fold_stored(frame: Frame, axes: tuple[int, ...], fold: Reduction) -> Frame:
     xp, kernels = frame.backend.xp, frame.backend.kernels
     total = prod([frame.shape[a] for a in axes])
     kept = tuple(a for a in frame.axes if a not in axes)
-    groups, ids, inverse = _grouped(frame, kept)
+    groups, ids, inverse = group_entries(frame, kept)
     start = xp.zeros((groups, *frame.values.shape[1:]), dtype=frame.values.dtype, device=device_of(frame.values))
     values = kernels.scatter_reduce(fold.op, start, inverse, frame.values, False)
     ones = xp.ones((frame.n,), dtype=kernels.index_dtype(frame.values), device=device_of(frame.values))
@@ -102,7 +102,7 @@ def _fold_stored(frame: Frame, axes: tuple[int, ...], fold: Reduction) -> Frame:
     return _make_dense(folded, axes)
 
 
-def _grouped(frame: Frame, kept: tuple[int, ...]) -> tuple[int, tuple[Array, ...], Array]:
+def group_entries(frame: Frame, kept: tuple[int, ...]) -> tuple[int, tuple[Array, ...], Array]:
     """How many groups of equal coordinates along `kept` there are, their coordinates, and the group of each entry."""
     xp, kernels = frame.backend.xp, frame.backend.kernels
     if kept:
@@ -157,7 +157,7 @@ def sum_frame(frame: Frame, axes: tuple[int, ...], keepdims: bool) -> Frame:
     if held:
         values = _fold_values(xp.sum, values, held, frame.backend)
     if repeats != 1:
-        values = _times(values, repeats, frame.backend)
+        values = repeated(values, repeats, frame.backend)
     shape = _with_ones(frame.shape, axes)
     stored = tuple(a for a in frame.axes if a in axes)
     frame = frame._replace(values=values, shape=shape)
@@ -166,14 +166,14 @@ def sum_frame(frame: Frame, axes: tuple[int, ...], keepdims: bool) -> Frame:
     return frame if keepdims else squeeze(frame, axes)
 
 
-def _times(values: Array, count: int, backend: Backend) -> Array:
+def repeated(values: Array, count: int, backend: Backend) -> Array:
     """The sum of `count` equal values: integers wrap as repeated addition does, and bools are or-ed."""
     xp = backend.xp
     kind, itemsize = facts(backend, values.dtype)
     if kind == "bool":
         return values if count else xp.zeros_like(values)
     if kind in ("real", "complex"):
-        return values * count
+        return values * float(count)  # which may pass the integers of the library
     wrapped = count % 2 ** (8 * itemsize)
     if kind == "signed" and wrapped >= 2 ** (8 * itemsize - 1):
         wrapped -= 2 ** (8 * itemsize)

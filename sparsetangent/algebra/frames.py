@@ -106,7 +106,8 @@ def store(frame: Frame, axes: Sequence[int]) -> Frame:
     dtype = frame.ids[0].dtype if frame.ids else frame.backend.kernels.index_dtype(frame.values)
     old_ids = [_spread(ids, (n, *sizes), 0) for ids in frame.ids]
     device = device_of(frame.values)
-    new_ids = [_spread(xp.arange(size, dtype=dtype, device=device), (n, *sizes), i + 1) for i, size in enumerate(sizes)]
+    lines = (xp.arange(size if n else 0, dtype=dtype, device=device) for size in sizes)  # a Zero may have 2**50 rows
+    new_ids = [_spread(line, (n, *sizes), i + 1) for i, line in enumerate(lines)]
     columns = dict(zip((*frame.axes, *new), (*old_ids, *new_ids), strict=True))
     merged = tuple(sorted(columns))
     result = frame._replace(
@@ -121,8 +122,10 @@ def store(frame: Frame, axes: Sequence[int]) -> Frame:
 def _spread(line: Array, shape: tuple[int, ...], position: int) -> Array:
     """A line repeated over a grid of `shape`, along which it varies at `position`; flattened."""
     xp = backend_of(line).xp
+    if not prod(shape):
+        return line[:0]
     line = xp.reshape(line, tuple(n if i == position else 1 for i, n in enumerate(shape)))
-    return xp.reshape(xp.broadcast_to(line, shape), (-1,)) if prod(shape) else xp.reshape(line, (-1,))[:0]
+    return xp.reshape(xp.broadcast_to(line, shape), (-1,))
 
 
 def constant_ids(frame: Frame, value: int) -> Array:
@@ -181,7 +184,7 @@ def take_entries(frame: Frame, positions: Array) -> Frame:
     xp = frame.backend.xp
     return frame._replace(
         ids=tuple(xp.take(ids, positions, axis=0) for ids in frame.ids),
-        values=xp.take(frame.values, positions, axis=0),
+        values=frame.backend.kernels.gather(frame.values, positions),  # torch's own take knows no wide unsigned integers
     )
 
 

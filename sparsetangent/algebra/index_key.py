@@ -11,8 +11,11 @@ import numpy as np
 from ..backend import backend_of, device_of, is_array
 from ..dtypes import facts
 from ..kernels.base import Array
+from ..types import Fill, Tangent
 from ..types.indices import Validate, as_index_array, check_ids
+from .dense import implicit
 from .frames import broadcast_shapes
+from .sets import nonzero_coordinates
 
 __all__ = ["Key", "parse_key"]
 
@@ -92,6 +95,8 @@ def _tokens(item: Any, like: Array) -> list[Any]:
     if isinstance(item, Sequence) and not isinstance(item, (str, bytes)):
         # As NumPy does, a list of bools is a mask.
         item = backend_of(like).xp.asarray(item, device=device_of(like)) if len(item) else as_index_array(item, like)
+    if isinstance(item, Tangent):
+        return _from_tangent(item, like)
     if not is_array(item):
         raise IndexError(f"an index is an integer, a slice, an ellipsis, None or an integer or bool array, not {item!r}")
     backend = backend_of(item)
@@ -102,6 +107,16 @@ def _tokens(item: Any, like: Array) -> list[Any]:
     if backend is not backend_of(like):
         raise TypeError(f"a mask of {backend.name} does not index an array of {backend_of(like).name}")
     return [_FromMask(ids, tuple(item.shape), axis) for axis, ids in enumerate(backend.xp.nonzero(item))]
+
+
+def _from_tangent(item: Tangent, like: Array) -> list[Any]:
+    """A compact mask as the coordinates that it holds, compact indices as the dense array."""
+    frame = item._frame()
+    if frame.backend is not backend_of(like):
+        raise TypeError(f"an index of {frame.backend.name} does not index an array of {backend_of(like).name}")
+    if facts(frame.backend, frame.values.dtype).kind != "bool" or isinstance(item, Fill) or not item.ndim:
+        return _tokens(implicit(item, "getitem"), frame.values)
+    return [_FromMask(ids, item.shape, axis) for axis, ids in enumerate(nonzero_coordinates(frame))]
 
 
 class _FromMask(NamedTuple):
@@ -120,7 +135,8 @@ def _consumes(token: Any) -> bool:
 def _check_masks(tokens: list[Any], shape: tuple[int, ...]) -> None:
     axis = 0
     for token in tokens:
-        if isinstance(token, _FromMask) and token.shape[token.axis] != shape[axis]:
+        # By the standard (and NumPy) an axis of size 0 of a mask goes with any axis.
+        if isinstance(token, _FromMask) and token.shape[token.axis] not in (0, shape[axis]):
             raise IndexError(
                 f"a mask of shape {token.shape} does not fit axis {axis} of size {shape[axis]} (its own axis {token.axis})"
             )

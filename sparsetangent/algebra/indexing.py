@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backend import device_of
+from ..backend import backend_of, device_of
 from ..kernels.base import Array
 from ..registry import implements
 from ..types import Frame, Tangent
-from ..types.indexed_slices import as_axis
+from ..types.axes import as_axis
 from ..types.indices import as_index_array, check_ids
-from .frames import coalesce, keep
+from .dense import implicit
+from .frames import broadcast_shapes, coalesce, keep
 from .index_key import Key, parse_key
 from .join import match, pad_invalid, read
 from .keys import make_keys, split_key
 from .shapes import insert_axes, permute_frame
 from .wrap import like, settle
 
-__all__ = ["getitem", "index_frame", "retain", "take"]
+__all__ = ["getitem", "index_frame", "retain", "take", "take_along_axis"]
 
 
 @implements("getitem", Tangent)
@@ -68,7 +69,8 @@ def _sliced(values: Array, place: int, positions: range, xp: Any) -> Array:
     """Slice one axis; a negative step by a flip, which is all that torch has."""
     backwards = positions.step < 0
     ascending = positions[::-1] if backwards else positions
-    index = slice(ascending.start, ascending.stop, ascending.step) if len(ascending) else slice(0, 0)
+    # A range may stop past the end, which the standard leaves open.
+    index = slice(ascending[0], ascending[-1] + 1, ascending.step) if len(ascending) else slice(0, 0)
     values = values[(*(slice(None),) * place, index, ...)]
     return xp.flip(values, axis=place) if backwards else values
 
@@ -148,7 +150,44 @@ def take(x: Tangent, indices: Any, /, *, axis: int | None = None) -> Any:
         if x.ndim != 1:
             raise ValueError(f"take needs an axis for a tangent of {x.ndim} axes")
         axis = 0
+    indices = implicit(indices, "take") if isinstance(indices, Tangent) else indices
     return getitem(x, (slice(None),) * as_axis(axis, x.ndim) + (as_index_array(indices, x._frame().values),))
+
+
+@implements("take_along_axis", Tangent)
+def take_along_axis(x: Tangent, indices: Any, /, *, axis: int = -1) -> Any:
+    """One element along `axis` for each index; axes along which the indices have size 1 are read whole, and keep their storage."""
+    indices = implicit(indices, "take_along_axis") if isinstance(indices, Tangent) else indices
+    frame = x._frame()
+    xp = frame.backend.xp
+    ids = as_index_array(indices, frame.values)
+    if ids.ndim != x.ndim:
+        raise ValueError(f"indices must have {x.ndim} axes, as many as what they index, not {ids.ndim}")
+    number = as_axis(axis, x.ndim)
+    each = [a for a in range(x.ndim) if a == number or ids.shape[a] != 1]
+    whole = [a for a in range(x.ndim) if a not in each]
+    # The axes read at positions first, where the key puts what it reads.
+    frame = permute_frame(frame, (*each, *whole))
+    grid = xp.reshape(ids, tuple(ids.shape[a] for a in each))
+    grid = _broadcast_to_axes(grid, [x.shape[a] for a in each], each.index(number))
+    key = tuple(grid if a == number else _line(i, x.shape[a], grid) for i, a in enumerate(each))
+    read_ = index_frame(frame, parse_key(key, frame.shape, frame.values))
+    order = [*each, *whole]
+    return settle(x, permute_frame(read_, tuple(order.index(a) for a in range(x.ndim))))
+
+
+def _broadcast_to_axes(grid: Array, sizes: list[int], axis: int) -> Array:
+    """Indices in the shape that they and the axes beside `axis` broadcast to."""
+    shape = tuple(n if i == axis else m for i, (n, m) in enumerate(zip(grid.shape, sizes, strict=True)))
+    return backend_of(grid).xp.broadcast_to(grid, broadcast_shapes(shape, tuple(grid.shape)))
+
+
+def _line(place: int, size: int, grid: Array) -> Array:
+    """Positions along one axis of a grid, 0 everywhere along an axis of size 1."""
+    xp, shape = backend_of(grid).xp, tuple(grid.shape[place] if i == place else 1 for i in range(grid.ndim))
+    if size == 1:
+        return xp.zeros((1,) * grid.ndim, dtype=grid.dtype, device=device_of(grid))
+    return xp.reshape(xp.arange(shape[place], dtype=grid.dtype, device=device_of(grid)), shape)
 
 
 @implements("retain", Tangent)

@@ -82,6 +82,23 @@ def divide_number(a: complex, b: Tangent) -> Any:
     return with_number("divide", a, b)
 
 
+def _intersection(name: str) -> None:
+    """Register a function that is zero where either operand is, and not linear: repeats are merged first."""
+
+    def intersection(a: Any, b: Any) -> Tangent:
+        left, right = operand_frames(a, b)
+        dtype, xp = common_dtype(name, left, right), left.backend.xp
+        result = product(distinct(left), distinct(right), getattr(xp, name))
+        return IndexedSlices._of(result._replace(values=xp.astype(result.values, dtype, copy=False)))
+
+    for pair in ((Tangent, Tangent), (Tangent, Array), (Array, Tangent)):
+        implements(name, *pair)(intersection)
+
+
+for _name in ("logical_and", "bitwise_and"):
+    _intersection(_name)
+
+
 def _absorbing(name: str) -> Any:
     def absorb(a: Any, b: Any) -> Zero:
         """A zero absorbs what it is multiplied with: the broadcast shape, the promoted dtype."""
@@ -92,12 +109,7 @@ def _absorbing(name: str) -> Any:
     return absorb
 
 
-for _name, _pair in (
-    ("multiply", (Zero, Tangent)),
-    ("multiply", (Tangent, Zero)),
-    ("multiply", (Zero, Array)),
-    ("multiply", (Array, Zero)),
-    ("divide", (Zero, Tangent)),
-    ("divide", (Zero, Array)),
-):
-    implements(_name, *_pair)(_absorbing(_name))
+_LEFT, _RIGHT = ((Zero, Tangent), (Zero, Array)), ((Tangent, Zero), (Array, Zero))
+for _name in ("multiply", "logical_and", "bitwise_and", "divide"):
+    for _pair in _LEFT if _name == "divide" else (*_LEFT, *_RIGHT):
+        implements(_name, *_pair)(_absorbing(_name))

@@ -8,18 +8,18 @@ from functools import lru_cache
 from math import inf, prod
 from typing import Any
 
-from ..backend import Backend, device_of
+from ..backend import Backend, backend_of, device_of
 from ..dtypes import as_dtype, facts
-from ..kernels.base import DType
+from ..kernels.base import Array, DType
 from ..registry import implements
 from ..types import Fill, Frame, Tangent, Zero
-from ..types.indexed_slices import as_axes
+from ..types.axes import as_axes
 from .dense import implicit
 from .folds import MAX, MIN, PROD, Reduction, reduce_frame, sum_frame
 from .frames import distinct, promote
 from .wrap import settle
 
-__all__ = ["count_nonzero", "mean", "sum_", "vector_norm"]
+__all__ = ["count_nonzero", "magnitude_scale", "mean", "sum_", "vector_norm"]
 
 Axis = int | tuple[int, ...] | None
 
@@ -153,18 +153,22 @@ def vector_norm(x: Tangent, /, *, axis: Axis = None, keepdims: bool = False, ord
         counted = frame._replace(values=xp.astype(frame.values != 0, held))
         folded = distinct(sum_frame(counted, axes, keepdims))
     else:
-        scale = _scale(frame) if ord == 2 and len(axes) == x.ndim else 1
+        scale = magnitude_scale(frame.values) if ord == 2 and len(axes) == x.ndim else 1
         powers = frame._replace(values=(frame.values / scale) ** ord)
         folded = distinct(sum_frame(powers, axes, keepdims))
         folded = folded._replace(values=folded.values ** (1 / ord) * scale)
     return settle(x, _cast(folded, dtype))
 
 
-def _scale(frame: Frame) -> Any:
-    """The greatest magnitude, or 1 where that is 0, inf or nan."""
-    xp = frame.backend.xp
-    if prod(frame.values.shape) == 0:
-        return 1
-    greatest = xp.max(frame.values)
+def magnitude_scale(magnitudes: Array) -> Array:
+    """What to divide magnitudes by before they are squared, of shape (): the greatest, or 1 where that is 0, inf or nan."""
+    backend = backend_of(magnitudes)
+    xp, dtype = backend.xp, magnitudes.dtype
+    one = xp.ones((), dtype=dtype, device=device_of(magnitudes))
+    if 0 in magnitudes.shape:
+        return one
+    greatest = xp.max(magnitudes)
+    # A compiler may multiply by the inverse, and flush it to 0 if it is no normal number.
+    least = float(xp.finfo(dtype).smallest_normal)
     usable = (greatest > 0) & xp.isfinite(greatest)
-    return xp.where(usable, greatest, xp.ones_like(greatest))
+    return xp.where(usable, xp.clip(greatest, least, 1 / least), one)

@@ -10,7 +10,7 @@ from ..backend import common_backend
 from ..kernels.base import Array
 from ..registry import implements
 from ..types import Fill, Frame, IndexedSlices, Tangent, Zero
-from ..types.indexed_slices import as_axes, as_axis, as_shape
+from ..types.axes import as_axes, as_axis, as_shape
 from ..types.indices import check_size
 from .dense import implicit
 from .folds import squeeze as squeeze_dense
@@ -64,7 +64,7 @@ def matrix_transpose(x: Tangent, /) -> Any:
 
 
 @implements("expand_dims", Tangent)
-def expand_dims(x: Tangent, /, *, axis: int | tuple[int, ...] = 0) -> Any:
+def expand_dims(x: Tangent, /, axis: int | tuple[int, ...] = 0) -> Any:
     """New dense axes of size 1, at `axis` of the result."""
     count = len(axis) if isinstance(axis, tuple) else 1
     new = as_axes(axis, x.ndim + count)

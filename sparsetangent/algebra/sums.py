@@ -19,7 +19,7 @@ from .frames import align, broadcast_shapes, expand, promote, store
 from .wrap import like, operand_frames
 from .zeros import common_dtype, result_dtype
 
-__all__ = ["join_entries"]
+__all__ = ["concat_entries", "join_entries"]
 
 
 def join_entries(frames: Sequence[Frame], dtype: DType) -> Frame:
@@ -29,11 +29,15 @@ def join_entries(frames: Sequence[Frame], dtype: DType) -> Frame:
     axes = tuple(sorted({a for f in frames for a in f.axes}))
     if _joined_nbytes(frames, axes) > prod(shape) * facts(frames[0].backend, dtype).itemsize:
         return _full_form(frames)
-    frames = [store(f, axes) for f in frames]
-    filled = [f for f in frames if f.n] or frames[:1]
+    return concat_entries([store(f, axes) for f in frames])
+
+
+def concat_entries(frames: Sequence[Frame]) -> Frame:
+    """The sum of frames of one shape, dtype and choice of stored axes: all their entries, none merged."""
+    filled = [f for f in frames if f.n] or list(frames[:1])
     if len(filled) == 1:
         return filled[0]
-    xp = filled[0].backend.xp
+    axes, shape, xp = filled[0].axes, filled[0].shape, filled[0].backend.xp
     inner = broadcast_shapes(*(tuple(f.values.shape[1:]) for f in filled))
     dense_axes = filled[0].dense_axes
     wide = tuple(a for a, n in zip(dense_axes, inner, strict=True) if n != 1)

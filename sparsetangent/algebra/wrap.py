@@ -49,6 +49,9 @@ def held_array(x: Any) -> Array:
 
 def operand_frames(*operands: Any) -> tuple[Frame, ...]:
     """The frames of tangents and arrays of one backend; a weak one-hot takes the dtype of the first operand that has one."""
+    for x in operands:
+        if not isinstance(x, Tangent):
+            backend_of(x)  # a TypeError that names the type of what is no array
     dtypes = [x.dtype for x in operands if not is_weak(x)]
     frames = tuple(
         x._with_dtype(dtypes[0])._frame()

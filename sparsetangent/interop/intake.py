@@ -8,7 +8,7 @@ from ..algebra.keys import frame_key
 from ..kernels.base import Array
 from ..registry import apply
 from ..types import Frame, IndexedSlices
-from ..types.indexed_slices import as_shape
+from ..types.axes import as_shape
 from ..types.indices import as_index_array, check_ids
 
 __all__ = ["slices_from_outside"]

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..types.indexed_slices import as_shape
+from ..types.axes import as_shape
 
 __all__ = ["open_table"]
 

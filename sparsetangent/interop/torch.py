@@ -17,7 +17,7 @@ from ..rules import embedding as read_embedding
 from ..rules import embedding_vjp, take_vjp
 from ..rules import take as read
 from ..types import Fill, IndexedSlices, OneHot, Zero
-from ..types.indexed_slices import as_axis
+from ..types.axes import as_axis
 from ..types.indices import as_index_array, check_ids
 from .torch_clip import clip_grad_norm_, clip_norm_hook, clip_value_hook
 from .torch_coo import from_torch, smaller_form, to_torch, wrong_type

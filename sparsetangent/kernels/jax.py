@@ -13,7 +13,7 @@ import numpy as np
 
 from .base import Array, DType, ReduceOp
 from .generic import GenericKernels, sum_blocks
-from .numpy import NumpyKernels
+from .host import host_kernels
 
 __all__ = ["JaxKernels"]
 
@@ -35,7 +35,7 @@ class JaxKernels(GenericKernels):
 
     def __init__(self) -> None:
         super().__init__(jnp, "jax")
-        self._numpy = NumpyKernels()
+        self._numpy = host_kernels()
 
     def concrete(self, x: Array) -> bool:
         # Under jit every operation is staged, also one on arrays that are known now.

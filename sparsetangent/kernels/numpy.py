@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import array_api_compat.numpy
@@ -10,7 +11,7 @@ import numpy as np
 from .base import Array, ReduceOp
 from .generic import _COMBINE, _HALF, GenericKernels, sum_blocks
 
-__all__ = ["NumpyKernels"]
+__all__ = ["NumpyKernels", "as_numbers"]
 
 # Up to this many elements ufunc.at (10 to 15 ns each) beats SciPy's product (16 us to make the matrix, then 0.3 ns each).
 _SMALL = 1500
@@ -70,7 +71,7 @@ class NumpyKernels(GenericKernels):
 
     def densify(self, ids: Array, rows: Array, size: int) -> Array:
         ids, rows = self._entries(ids, rows, size)
-        return _sums(ids, rows.astype(self.accumulator(rows.dtype), copy=False), size).astype(rows.dtype, copy=False)
+        return self._sums(ids, rows.astype(self.accumulator(rows.dtype), copy=False), size).astype(rows.dtype, copy=False)
 
     def coalesce(self, ids: Array, rows: Array, size: int, length: int | None = None) -> tuple[Array, Array]:
         distinct, inverse = self.unique_inverse(ids, size, length)
@@ -81,26 +82,53 @@ class NumpyKernels(GenericKernels):
         ids, rows = self._writing(dst, ids, rows)
         held = self.accumulator(dst.dtype)
         rows = self._scaled(rows.astype(held, copy=False), alpha)
-        if held == dst.dtype and _is_quick(rows):
-            np.add.at(dst, ids, rows)
-            return dst
+        if held == dst.dtype:
+            if rows.ndim > 1 and prod(dst.shape[1:]) == 1 and dst.flags.c_contiguous:
+                np.add.at(dst.reshape(-1), ids, rows.reshape(-1))
+                return dst
+            if _is_quick(rows):
+                np.add.at(dst, ids, rows)
+                return dst
         # Merged first, so that memory is taken for the rows alone: a product would make an array like dst.
         distinct, inverse = self.unique_inverse(ids, dst.shape[0])
-        sums = _sums(inverse, rows, distinct.shape[0])
-        dst[distinct] = np.add(dst[distinct], sums, dtype=held).astype(dst.dtype, copy=False)
+        self._add_distinct(dst, distinct, self._sums(inverse, rows, distinct.shape[0]))
         return dst
+
+    def _add_distinct(self, dst: Array, distinct: Array, sums: Array) -> None:
+        """``dst[distinct] += sums``, rounded once where `sums` are of a wider dtype."""
+        dst[distinct] = np.add(dst[distinct], sums, dtype=sums.dtype).astype(dst.dtype, copy=False)
+
+    @_QUIET
+    def _sums(self, ids: Array, rows: Array, size: int) -> Array:
+        """Sums of rows by ids, which are in range, in the dtype of the rows."""
+        n, inner = ids.shape[0], rows.shape[1:]
+        if rows.dtype.kind in "fc" and (blocks := sum_blocks(n, size)) > 1:
+            block = np.arange(n) // -(-n // blocks)
+            return self._sums(ids + block * size, rows, blocks * size).reshape(blocks, size, *inner).sum(axis=0)
+        if inner and prod(inner) == 1:
+            return self._sums(ids, rows.reshape(n), size).reshape(size, *inner)
+        if _is_quick(rows):
+            sums = np.zeros((size, *inner), rows.dtype)
+            np.add.at(sums, ids, rows)
+            return sums
+        return self._product(ids, rows, size)
+
+    def _product(self, ids: Array, rows: Array, size: int) -> Array:
+        return _by_product(ids, rows, size)
 
     # Distinct ids
 
     def unique_inverse(self, ids: Array, size: int, length: int | None = None) -> tuple[Array, Array]:
         ids, inside = self._checked(ids, size)
-        if size <= _TABLE_RATIO * ids.shape[0]:
-            distinct, inverse = _unique_by_table(ids, size)
-        else:
-            distinct, inverse = _unique_by_sort(ids, size)
-            if inside is not None:
-                distinct = distinct[:-1]
+        distinct, inverse = self._distinct(ids, size, padded=inside is not None)
         return self._sized(distinct, inverse, size, length)
+
+    def _distinct(self, ids: Array, size: int, *, padded: bool) -> tuple[Array, Array]:
+        """The distinct ids of checked ones, and the place of each, padding's being their number."""
+        if size <= _TABLE_RATIO * ids.shape[0]:
+            return _unique_by_table(ids, size)
+        distinct, inverse = _unique_by_sort(ids, size)
+        return distinct[:-1] if padded else distinct, inverse
 
     # Folds
 
@@ -124,7 +152,7 @@ class NumpyKernels(GenericKernels):
     def _folded(self, op: ReduceOp, inverse: Array, rows: Array, groups: int) -> Array:
         """Each group's fold; every group has a row, so what the folds start from is never seen."""
         if op in ("add", "mean"):
-            return _sums(inverse, rows, groups)
+            return self._sums(inverse, rows, groups)
         combine = getattr(np, _COMBINE[op])
         if _is_quick(rows):
             folded = np.full((groups, *rows.shape[1:]), self._identity(op, rows.dtype), rows.dtype)
@@ -178,26 +206,22 @@ def _is_quick(rows: Array) -> bool:
     return bool(rows.size <= _SMALL or (rows.ndim == 1 and rows.dtype != np.bool))
 
 
-@_QUIET
-def _sums(ids: Array, rows: Array, size: int) -> Array:
+def _by_product(ids: Array, rows: Array, size: int) -> Array:
     """Sums of rows by ids, which are in range (SciPy does not check them, and would crash): the product of a matrix of ones."""
-    n, inner = ids.shape[0], rows.shape[1:]
-    if rows.dtype.kind in "fc" and (blocks := sum_blocks(n, size)) > 1:
-        block = np.arange(n) // -(-n // blocks)
-        return _sums(ids + block * size, rows, blocks * size).reshape(blocks, size, *inner).sum(axis=0)
-    if _is_quick(rows):
-        sums = np.zeros((size, *inner), rows.dtype)
-        np.add.at(sums, ids, rows)
-        return sums
     from scipy.sparse import csc_array
 
-    # Complex numbers as pairs: a complex one times a complex inf is nan.
-    flat = np.ascontiguousarray(rows, rows.dtype.newbyteorder("=")).reshape(n, -1)
-    flat = flat.view(_REAL.get(flat.dtype, flat.dtype))
+    n, inner = ids.shape[0], rows.shape[1:]
+    flat = as_numbers(rows)
     index_dtype = np.int32 if max(n, size) < 2**31 else np.int64
     ones = (np.ones(n, flat.dtype), ids.astype(index_dtype, copy=False), np.arange(n + 1, dtype=index_dtype))
     sums = csc_array(ones, shape=(size, n)) @ flat
     return sums.view(rows.dtype.newbyteorder("=")).reshape((size, *inner))
+
+
+def as_numbers(rows: Array) -> Array:
+    """Rows as a contiguous table of plain numbers; complex ones as pairs, since a complex one times a complex inf is nan."""
+    flat = np.ascontiguousarray(rows, rows.dtype.newbyteorder("=")).reshape(rows.shape[0], prod(rows.shape[1:]))
+    return flat.view(_REAL.get(flat.dtype, flat.dtype))
 
 
 def _unique_by_table(ids: Array, size: int) -> tuple[Array, Array]:

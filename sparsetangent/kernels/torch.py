@@ -16,7 +16,8 @@ from torch.autograd.graph import increment_version
 
 from .base import Array, DType, ReduceOp
 from .generic import _COMBINE, GenericKernels, sum_blocks
-from .numpy import _SMALL, NumpyKernels
+from .host import host_kernels
+from .numpy import _SMALL
 
 __all__ = ["TorchKernels", "is_unwatched", "noted"]
 
@@ -39,7 +40,7 @@ class TorchKernels(GenericKernels):
 
     def __init__(self) -> None:
         super().__init__(array_api_compat.torch, "torch")
-        self._numpy = NumpyKernels()
+        self._numpy = host_kernels()
 
     @property
     def mutable(self) -> bool:  # type: ignore[override]

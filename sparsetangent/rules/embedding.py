@@ -10,7 +10,7 @@ from ..backend import device_of
 from ..dtypes import facts
 from ..kernels.base import Array
 from ..types import Frame, IndexedSlices
-from ..types.indexed_slices import as_axis, as_shape
+from ..types.axes import as_axis, as_shape
 from ..types.indices import Validate, as_index_array, check_ids
 from .gather import take, take_vjp
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from ..algebra.dense import dense_of
-from ..algebra.frames import broadcast_shapes
+from ..algebra.frames import blank_padding, broadcast_shapes
 from ..algebra.index_key import Key, parse_key
 from ..algebra.indexing import index_frame
 from ..algebra.place import place_frame
 from ..algebra.wrap import held_array, operand_frames, settle
 from ..backend import backend_of, device_of
 from ..kernels.base import Array
-from ..types import IndexedSlices, Tangent
-from ..types.indexed_slices import as_axis, as_shape
+from ..types import Frame, IndexedSlices, Tangent
+from ..types.axes import as_axis, as_shape
 from ..types.indices import Validate, as_index_array, check_ids
 
 __all__ = ["getitem", "getitem_vjp", "take", "take_along_axis", "take_along_axis_vjp", "take_vjp"]
@@ -196,7 +197,22 @@ def take_vjp(dy: Any, shape: tuple[int, ...], ids: Any, axis: int = 0, *, valida
     [4.0, 6.0]
     """
     shape = as_shape(shape)
-    return getitem_vjp(dy, shape, _along(dy, ids, as_axis(axis, len(shape))), validate=validate)
+    axis = as_axis(axis, len(shape))
+    if isinstance(dy, Tangent):
+        return getitem_vjp(dy, shape, _along(dy, ids, axis), validate=validate)
+    given = as_index_array(ids, dy, name="ids")
+    read = (*shape[:axis], *given.shape, *shape[axis + 1 :])
+    if tuple(dy.shape) != read:
+        raise ValueError(f"dy must have the shape {read} of what the ids read of {shape}, not {tuple(dy.shape)}")
+    checked, padded = check_ids(given, shape[axis], axis, validate=validate, name="ids")
+    xp = backend_of(dy).xp
+    if axis:
+        entries = range(axis, axis + given.ndim)
+        dy = xp.permute_dims(dy, (*entries, *range(axis), *range(axis + given.ndim, dy.ndim)))
+    if given.ndim != 1:
+        checked, dy = xp.reshape(checked, (-1,)), xp.reshape(dy, (prod(given.shape), *shape[:axis], *shape[axis + 1 :]))
+    frame = Frame((axis,), (checked,), dy, shape, padded=padded)
+    return IndexedSlices._of(blank_padding(frame) if padded else frame)
 
 
 def _along(like: Any, ids: Any, axis: int) -> tuple[Any, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 from ..protocols import namespace
 from ..registry import apply
 from ..types import OneHot, Tangent
-from ..types.indexed_slices import as_shape
+from ..types.axes import as_shape
 from .gather import take_vjp
 
 __all__ = ["one_hot_matmul", "one_hot_matmul_vjp"]

@@ -1,7 +1,8 @@
-"""Sums and broadcasts, each the adjoint of the other."""
+"""Sums, means and broadcasts, each the adjoint of the other."""
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from ..algebra.frames import align
@@ -11,9 +12,9 @@ from ..algebra.wrap import operand_frames
 from ..kernels.base import DType
 from ..protocols import namespace
 from ..types import Fill, IndexedSlices, Zero
-from ..types.indexed_slices import as_axes, as_shape
+from ..types.axes import as_axes, as_shape
 
-__all__ = ["broadcast_to", "broadcast_to_vjp", "sum", "sum_vjp"]
+__all__ = ["broadcast_to", "broadcast_to_vjp", "mean", "mean_vjp", "sum", "sum_vjp"]
 
 Axis = int | tuple[int, ...] | None
 
@@ -98,6 +99,76 @@ def sum_vjp(dy: Any, shape: tuple[int, ...], axis: Axis = None, keepdims: bool =
     if isinstance(dy, Fill) or (len(axes) == len(shape) and frame.n == 1):
         return Fill._of(frame.backend.xp.reshape(frame.values, ()), shape)
     return IndexedSlices._of(frame)
+
+
+def mean(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
+    """The mean over axes.
+
+    Parameters
+    ----------
+    x : Array or Tangent
+    axis : int or tuple of int, optional
+        All axes by default.
+    keepdims : bool
+
+    Returns
+    -------
+    Array or Tangent
+        Compact where a stored axis is left; nan over an empty axis.
+
+    Raises
+    ------
+    ValueError
+        An axis out of range.
+
+    Examples
+    --------
+    >>> import numpy as np, sparsetangent as st
+    >>> st.rules.mean(np.array([[1.0, 2.0], [3.0, 4.0]]), axis=1).tolist()
+    [1.5, 3.5]
+    >>> st.rules.mean(st.IndexedSlices(np.array([1]), np.array([2.0]), (4,))).item()
+    0.5
+    """
+    return namespace(x).mean(x, axis=as_axes(axis, len(x.shape)), keepdims=keepdims)
+
+
+def mean_vjp(dy: Any, shape: tuple[int, ...], axis: Axis = None, keepdims: bool = False) -> Fill | IndexedSlices | Zero:
+    """The cotangent of `x` in ``mean(x, axis)``: that of the sum, over the number of elements.
+
+    Parameters
+    ----------
+    dy : Array or Tangent
+        The cotangent, of the shape of the mean.
+    shape : tuple of int
+        The shape of `x`.
+    axis, keepdims
+        As in the forward.
+
+    Returns
+    -------
+    Fill or IndexedSlices
+        As `sum_vjp`.
+
+    Raises
+    ------
+    ValueError
+        If the shape of `dy` does not fit.
+
+    Notes
+    -----
+    ``d x[i, j] = dy[i] / m`` for the mean over m elements j.
+
+    Examples
+    --------
+    >>> import numpy as np, sparsetangent as st
+    >>> st.rules.mean_vjp(np.asarray(3.0), (2, 3)).value.item()
+    0.5
+    >>> st.rules.mean_vjp(np.array([3.0, 6.0]), (2, 3), axis=1).densify().tolist()
+    [[1.0, 1.0, 1.0], [2.0, 2.0, 2.0]]
+    """
+    shape = as_shape(shape)
+    count = prod(shape[a] for a in as_axes(axis, len(shape)))
+    return sum_vjp(dy / (count or 1), shape, axis, keepdims)
 
 
 def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:

@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from ..registry import ZERO_TABLE, Structure
+from ..registry import UNARY
 
 __all__ = ["BINARY_OPERATORS", "Operation", "indexing_operations", "reductions", "shape_operations", "unary_operations"]
 
@@ -41,14 +41,10 @@ BINARY_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "bitwise_xor": operator.xor,
 }
 
-_UNARY = tuple(
-    name for name, structure in ZERO_TABLE.items() if structure in (Structure.LINEAR, Structure.ZERO, Structure.DENSE)
-)
-
 
 def unary_operations() -> Iterator[Operation]:
     """Every unary function of the standard."""
-    for name in _UNARY:
+    for name in UNARY:
         yield Operation(name, lambda nx, x, name=name: getattr(nx, name)(x))  # type: ignore[misc]
 
 

@@ -8,8 +8,9 @@ from typing import Any
 from ..backend import backend_of, is_array
 from ..dtypes import facts
 from ..kernels.base import Array, DType
+from .axes import as_shape
 from .frame import Frame
-from .indexed_slices import IndexedSlices, as_shape
+from .indexed_slices import IndexedSlices
 from .tangent import Tangent, dtype_name, where
 
 __all__ = ["Fill"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from math import prod
 from operator import itemgetter
@@ -12,6 +11,7 @@ from ..backend import Backend, backend_of, is_array
 from ..dtypes import facts
 from ..kernels.base import Array, DType
 from ..registry import apply
+from .axes import as_axes, as_axis, as_shape
 from .frame import Frame
 from .indices import Ids, Validate, as_index_array, check_ids, check_size
 from .tangent import Tangent, dtype_name, where
@@ -174,38 +174,6 @@ class IndexedSlices(Tangent):
     def __reduce__(self) -> Any:
         axes, ids, values, shape, unique, _, padded = self._data
         return _restore, (ids, values, shape, axes, unique, padded)
-
-
-def as_shape(shape: Any) -> tuple[int, ...]:
-    """A tuple of non-negative Python ints; a `TypeError` or `ValueError` that shows what was given."""
-    try:
-        result = tuple(map(operator.index, shape))
-    except TypeError:
-        raise TypeError(f"shape must be a tuple of integers, not {shape!r}") from None
-    if min(result, default=0) < 0:
-        raise ValueError(f"shape must have no negative size, not {result}")
-    return result
-
-
-def as_axis(axis: Any, ndim: int, name: str = "axis") -> int:
-    """`axis` counted from the front; a `TypeError` or `ValueError` that shows what was given."""
-    try:
-        number = operator.index(axis)
-    except TypeError:
-        raise TypeError(f"{name} must be an integer, not {axis!r}") from None
-    if not -ndim <= number < ndim:
-        raise ValueError(f"{name} {number} is out of range for {ndim} axes")
-    return number if number >= 0 else number + ndim
-
-
-def as_axes(axis: Any, ndim: int, name: str = "axis") -> tuple[int, ...]:
-    """`axis` (None for all, an int or several) as distinct axes counted from the front, in the order given."""
-    if axis is None:
-        return tuple(range(ndim))
-    axes = tuple(as_axis(a, ndim, name) for a in (axis if isinstance(axis, (tuple, list)) else (axis,)))
-    if len(set(axes)) != len(axes):
-        raise ValueError(f"{name} {axis} names an axis twice")
-    return axes
 
 
 def _intake_one(indices: Any, values: Array, shape: tuple[int, ...], axis: int, validate: Validate) -> Frame:

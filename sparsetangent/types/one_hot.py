@@ -9,8 +9,9 @@ from typing import Any, Literal
 from ..backend import backend_of, device_of, is_array
 from ..dtypes import as_dtype
 from ..kernels.base import Array, DType
+from .axes import as_axis
 from .frame import Frame
-from .indexed_slices import IndexedSlices, as_axis, refuse_corrupted
+from .indexed_slices import IndexedSlices, refuse_corrupted
 from .indices import Validate, as_index_array, check_ids, check_size
 from .tangent import Tangent, where
 

@@ -237,6 +237,19 @@ class Tangent(Dispatched):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return apply("__array__", self, dtype=dtype, copy=copy)
 
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[Any, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        return apply("__dlpack__", self, stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
+
+    def __dlpack_device__(self) -> tuple[Any, int]:
+        return apply("__dlpack_device__", self)  # type: ignore[no-any-return]
+
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         return apply("__array_ufunc__", self, ufunc, method, inputs, kwargs)
 

@@ -9,8 +9,9 @@ import array_api_compat.numpy
 
 from ..backend import backend_of, device_of, is_array
 from ..kernels.base import Array, DType, Namespace
+from .axes import as_shape
 from .frame import Frame
-from .indexed_slices import IndexedSlices, as_shape
+from .indexed_slices import IndexedSlices
 from .tangent import Tangent, dtype_name, where
 
 __all__ = ["Zero"]

@@ -194,3 +194,13 @@ def test_libraries_do_not_mix(xp):
 
 def test_unknown_names_are_listed():
     assert set(operations.BINARY_OPERATORS) <= set(sparsetangent.algebra.binary.BINARY)
+
+
+@pytest.mark.parametrize("function", ["floor_divide", "remainder"])
+def test_an_empty_array_of_integers_is_divided_by(xp, function):
+    """torch raises for an integer divided by 0, of which there is none here."""
+    nx = sparsetangent.namespace(xp)
+    t = Zero((0, 3), like=xp.asarray([1], dtype=xp.int32))
+    result = getattr(nx, function)(-7, t)
+    assert result.shape == (0, 3)
+    assert result.dtype == xp.int32

@@ -69,3 +69,40 @@ def test_errors(xp):
         t @ xp.zeros((3, 2))
     with pytest.raises(ValueError, match="at least one axis"):
         t @ xp.asarray(1.0)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int16", "uint32", "uint64", "bool"])
+def test_constants_contract_over_more_places_than_the_dtype_counts(xp, dtype):
+    """The number of equal products wraps as their sum does."""
+    refused = {"jax32": "uint64", "array_api_strict": "bool"}
+    if not hasattr(xp, dtype) or refused.get(xp.backend_name) == dtype:
+        return
+    many, held = 70000, getattr(xp, dtype)
+    a = sparsetangent.Fill(xp.asarray(1, dtype=held), (2, many))
+    b = sparsetangent.Fill(xp.asarray(1, dtype=held), (many, 3))
+    product = oracle.to_numpy(sparsetangent.densify(a @ b))
+    with np.errstate(over="ignore"):
+        expected = np.asarray(many != 0) if dtype == "bool" else np.asarray(many).astype(dtype)
+    assert product.dtype == np.dtype(dtype)
+    assert np.array_equal(product, np.full((2, 3), expected))
+    huge = sparsetangent.Fill(xp.asarray(1, dtype=held), (2, 2**30))
+    if dtype == "bool":
+        assert oracle.to_numpy(sparsetangent.densify(huge @ huge.T)).all()
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "uint64"])
+def test_unsigned_integers_contract_everywhere(xp, dtype):
+    """torch multiplies matrices of signed integers only, wide ones."""
+    if not hasattr(xp, dtype) or (dtype == "uint64" and xp.backend_name == "jax32"):
+        return
+    rng = np.random.default_rng(2)
+    limit = np.iinfo(dtype).max
+    rows, w = rng.integers(0, limit, (3, 4), dtype), rng.integers(0, limit, (4, 2), dtype)
+    t = IndexedSlices(xp.asarray([2, 0, 2]), oracle.as_backend(xp, rows, getattr(xp, dtype)), (5, 4))
+    dense = np.zeros((5, 4), dtype)
+    for i, row in zip((2, 0, 2), rows, strict=True):
+        dense[i] += row
+    result = t @ oracle.as_backend(xp, w, getattr(xp, dtype))
+    assert isinstance(result, IndexedSlices)
+    assert result.dtype == getattr(xp, dtype)
+    assert np.array_equal(oracle.to_numpy(result.densify()), dense @ w)

@@ -145,3 +145,44 @@ def test_registry_laws_on_one_hots(xp):
     from sparsetangent.testing import strategies
 
     for_all(xp, laws._LAWS["metadata"], strategies.one_hots(xp), examples=30)
+
+
+def test_registered_types_are_pytrees():
+    jax, torch = pytest.importorskip("jax"), pytest.importorskip("torch")
+    from torch.utils import _pytree
+
+    @sparsetangent.register_tangent
+    class Row(sparsetangent.Tangent):
+        """One row of a matrix that is zero elsewhere; slots, and a static attribute that is no array."""
+
+        __slots__ = ("number", "shape_", "values")
+
+        def __init__(self, values, number, shape):
+            self.values, self.number, self.shape_ = values, number, shape
+
+        shape = property(lambda self: self.shape_)
+        dtype = property(lambda self: self.values.dtype)
+
+        def to_slices(self):
+            xp = sparsetangent.namespace(self.values)
+            return sparsetangent.IndexedSlices(xp.asarray([self.number]), self.values[None, ...], self.shape_)
+
+    line = np.array([1.5, -2.0])
+    for tree_map, xp in ((jax.tree.map, jax.numpy), (_pytree.tree_map, torch)):
+        doubled = tree_map(lambda x: 2 * x, Row(xp.asarray(line), 1, (3, 2)))
+        assert type(doubled) is Row and doubled.number == 1
+        np.testing.assert_array_equal(np.asarray(doubled.densify()), [[0, 0], [3, -4], [0, 0]])
+    traced = jax.jit(lambda t: (t * 3.0).densify())(Row(jax.numpy.asarray(line), 2, (3, 2)))
+    np.testing.assert_array_equal(np.asarray(traced), [[0, 0], [0, 0], [4.5, -6]])
+    with pytest.raises(ValueError, match="Row is registered already"):
+        sparsetangent.register_tangent(Row)
+
+
+def test_what_cannot_be_registered():
+    class Half(sparsetangent.Tangent):
+        shape = (2,)
+
+    with pytest.raises(TypeError, match="Half must give dtype and to_slices"):
+        sparsetangent.register_tangent(Half)
+    with pytest.raises(TypeError, match="register_tangent takes a class derived"):
+        sparsetangent.register_tangent(np.ndarray)

@@ -1,0 +1,52 @@
+"""``python -m benchmarks [--quick | --full] [--only TABLE] [--json PATH]``: our kernels beside their peers and the floor."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+def environment(threads: int) -> dict[str, str]:
+    """One thread unless asked, and nothing that picks OpenBLAS's kernels by hand."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")}
+    one = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+    return {**kept, **dict.fromkeys(THREADS, str(threads)), "XLA_FLAGS": one if threads == 1 else "", "BENCHMARK_CHILD": "1"}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--full", action="store_true", help="every size (about half an hour); the default is --quick")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--only", action="append", help="a table; may be given again")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    if "BENCHMARK_CHILD" not in os.environ:  # thread counts are read when libraries are imported
+        os.execve(sys.executable, [sys.executable, "-m", "benchmarks", *sys.argv[1:]], environment(options.threads))
+
+    from .grids import FULL, QUICK
+    from .measure import facts, measured
+    from .report import as_json, show
+    from .tables import TABLES
+
+    grids = FULL if options.full else QUICK
+    results = []
+    started = time.monotonic()
+    for name in options.only or TABLES:
+        found = [measured(case, budget=2.0 if options.full else 0.5) for case in TABLES[name](grids.get(name, []))]
+        show(found)
+        results += found
+    print(*(f"{key}: {value}" for key, value in facts().items()), f"seconds: {time.monotonic() - started:.0f}", sep="\n")
+    if options.json:
+        options.json.write_text(json.dumps(as_json(results, facts()), indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

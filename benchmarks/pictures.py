@@ -1,0 +1,85 @@
+"""``python -m benchmarks.pictures results.json FOLDER``: what the tables say, drawn.
+
+Ours and the peers over the floor by number of entries; the step of an optimizer, compact and dense, by density; and the cost of
+operations that keep structure against the length of the table.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+
+__all__ = ["draw"]
+
+Results = list[dict[str, Any]]
+_OURS = {"linewidth": 2.4, "marker": "o"}
+_PEERS = {"linewidth": 1.0, "linestyle": "--", "marker": "."}
+
+
+def draw(results: Results, folder: Path) -> list[Path]:
+    """The pictures for which there are results."""
+    folder.mkdir(parents=True, exist_ok=True)
+    drawn = [_over_the_floor(results, table, folder) for table in ("densify", "add_into", "coalesce")]
+    drawn += [_crossover(results, folder), _flat(results, folder)]
+    return [path for path in drawn if path is not None]
+
+
+def _over_the_floor(results: Results, table: str, folder: Path) -> Path | None:
+    wanted = {"V": 10**6, "d": 64, "dtype": "float32", "ids": "uniform"}
+    cells = [r for r in results if r["table"] == table and wanted.items() <= r["on"].items()]
+    lines: dict[tuple[str, str], list[tuple[int, float]]] = defaultdict(list)
+    for r in cells:
+        for part in ("ours", "peers"):
+            for name, ms in r[part].items():
+                lines[part, name].append((r["on"]["n"], ms / r["floor"]))
+    title = f"{table}: 10^6 rows of 64 float32, times the bandwidth floor"
+    return _plot(lines, title, "entries", "time / floor", folder / f"{table}.png")
+
+
+def _crossover(results: Results, folder: Path) -> Path | None:
+    lines: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
+    for r in results:
+        if r["table"] == "crossover":
+            density = r["on"]["n"] / r["on"]["V"]
+            for part in ("ours", "peers"):
+                for name, ms in r[part].items():
+                    lines[part, name].append((density, ms))
+    return _plot(lines, "One step: gradient, sum of two, update of the table", "entries / rows", "ms", folder / "crossover.png")
+
+
+def _flat(results: Results, folder: Path) -> Path | None:
+    lines: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
+    for r in results:
+        if r["table"] == "flat in V":
+            lines["ours", r["on"]["call"]].append((r["on"]["V"], r["ours"]["numpy"]))
+    return _plot(
+        lines, "1000 rows of 64: the cost does not grow with the table", "rows of the table", "ms", folder / "flat.png"
+    )
+
+
+def _plot(lines: dict[tuple[str, str], Any], title: str, x: str, y: str, path: Path) -> Path | None:
+    if not lines:
+        return None
+    figure, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
+    for (part, name), points in lines.items():
+        along, up = zip(*sorted(points), strict=True)
+        axes.plot(along, up, label=name, **(_OURS if part == "ours" else _PEERS))  # type: ignore[arg-type]
+    axes.set(xscale="log", yscale="log", title=title, xlabel=x, ylabel=y)
+    axes.legend(fontsize=8, frameon=False, bbox_to_anchor=(1.01, 1), loc="upper left")
+    axes.grid(alpha=0.3)
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+    return path
+
+
+if __name__ == "__main__":
+    source, target = map(Path, sys.argv[1:3])
+    print(*draw(json.loads(source.read_text())["results"], target), sep="\n")

@@ -1,0 +1,59 @@
+"""Frames as the coordinate formats of other libraries want them, and back with what those libraries claim of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..algebra.frames import expand, keep, store
+from ..algebra.keys import frame_key
+from ..kernels.base import Array
+from ..types import Frame, IndexedSlices, Tangent
+from ..types.indices import as_index_array, check_ids
+
+__all__ = ["everything_stored", "from_coordinates", "stored_in_front", "with_claims", "without_padding"]
+
+
+def stored_in_front(t: Tangent) -> Frame:
+    """The frame with every axis up to the last stored one stored, so that all stored axes come before the dense ones."""
+    frame = t._frame()
+    return expand(store(frame, range(max(frame.axes, default=-1) + 1)))
+
+
+def everything_stored(t: Tangent) -> Frame:
+    """The frame with every axis stored and no padding: plain coordinates."""
+    return without_padding(store(t._frame(), range(len(t.shape))))
+
+
+def without_padding(frame: Frame) -> Frame:
+    """The frame without entries that are padding, which other libraries take for coordinates out of range."""
+    if not frame.padded:
+        return frame
+    return keep(frame, frame.ids[0] < frame.stored_sizes[0])._replace(padded=False, ordered=frame.ordered)
+
+
+def with_claims(frame: Frame, *, unique: bool, ordered: bool) -> Frame:
+    """The frame with the facts that another library claims of it, after a look; under a trace they are taken on trust.
+
+    Raises
+    ------
+    ValueError
+        If a claim is not true.
+    """
+    if frame.axes and frame.concrete and frame.n > 1 and (unique or ordered):
+        xp, kernels = frame.backend.xp, frame.backend.kernels
+        (key,), bound, _ = frame_key(frame)
+        if ordered and not bool(xp.all(key[1:] >= key[:-1])):
+            raise ValueError("the coordinates are claimed to be sorted, and are not")
+        if unique and int(kernels.unique_inverse(key, bound)[0].shape[0]) != int(xp.count_nonzero(key < bound)):
+            raise ValueError("the coordinates are claimed to be unique, and repeat")
+    return frame._replace(unique=unique and (bool(frame.axes) or frame.n <= 1), ordered=ordered)
+
+
+def from_coordinates(
+    coords: Sequence[Array], values: Array, shape: Sequence[int], *, unique: bool, ordered: bool
+) -> IndexedSlices:
+    """The entries of a coordinate format with every axis stored, after a look at the coordinates and at what is claimed of them."""
+    for axis, ids in enumerate(coords):
+        check_ids(as_index_array(ids, values), int(shape[axis]), axis, negatives=False)
+    slices = IndexedSlices(tuple(coords), values, shape, axis=tuple(range(len(shape))))
+    return IndexedSlices._of(with_claims(slices._frame(), unique=unique, ordered=ordered))

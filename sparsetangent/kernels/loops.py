@@ -1,0 +1,115 @@
+"""Loops over rows, compiled by Numba at their first use and kept in its cache. Raw memory: `NumbaKernels` checks what goes in.
+
+Every loop tests an id before it touches a row at it, since a caller may overwrite the ids while the loop runs. Numbers are plain
+floats and unsigned integers, contiguous: complex numbers come as pairs, signed integers as unsigned ones of equal width.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+__all__ = ["add_rows", "distinct_by_sort", "distinct_by_table", "or_rows"]
+
+_DIGIT = 11
+_MASK = (1 << _DIGIT) - 1
+
+
+def _compiled(loop: Any) -> Any:
+    # Division by zero is no concern here, and NumPy's model of it spares a test an element.
+    try:
+        return njit(cache=True, nogil=True, error_model="numpy")(loop)
+    except RuntimeError:  # no directory for the cache can be written
+        return njit(nogil=True, error_model="numpy")(loop)
+
+
+@_compiled
+def add_rows(dst: Any, ids: Any, rows: Any) -> None:
+    """``dst[ids[i]] += rows[i]`` in the order of the rows."""
+    n, d, size = rows.shape[0], rows.shape[1], dst.shape[0]
+    for i in range(n):
+        k = ids[i]
+        if 0 <= k < size:
+            for j in range(d):
+                dst[k, j] += rows[i, j]
+
+
+@_compiled
+def or_rows(dst: Any, ids: Any, rows: Any) -> None:
+    """``dst[ids[i]] |= rows[i]``."""
+    n, d, size = rows.shape[0], rows.shape[1], dst.shape[0]
+    for i in range(n):
+        k = ids[i]
+        if 0 <= k < size:
+            for j in range(d):
+                dst[k, j] |= rows[i, j]
+
+
+@_compiled
+def distinct_by_table(ids: Any, size: int) -> Any:
+    """The distinct ids, ascending, and the place of every entry among them, by a mark for each place of the axis."""
+    n = ids.shape[0]
+    rank = np.zeros(size, ids.dtype)
+    for i in range(n):
+        k = ids[i]
+        if 0 <= k < size:
+            rank[k] = 1
+    count = 0
+    for k in range(size):
+        count += rank[k]
+    distinct = np.empty(count, ids.dtype)
+    at = 0
+    for k in range(size):
+        if rank[k]:
+            distinct[at] = k
+            rank[k] = at
+            at += 1
+    inverse = np.empty(n, ids.dtype)
+    for i in range(n):
+        k = ids[i]
+        inverse[i] = rank[k] if 0 <= k < size else count
+    return distinct, inverse
+
+
+@_compiled
+def distinct_by_sort(ids: Any, size: int) -> Any:
+    """As `distinct_by_table`, by a radix sort: the cost does not grow with the axis."""
+    n = ids.shape[0]
+    keys, places = ids.copy(), np.arange(n, dtype=np.int32)
+    other_keys, other_places = np.empty_like(keys), np.empty_like(places)
+    counts = np.empty(1 << _DIGIT, np.int64)
+    shift = 0
+    while (size >> shift) > 0:
+        counts[:] = 0
+        for i in range(n):
+            counts[(keys[i] >> shift) & _MASK] += 1
+        total = 0
+        for digit in range(1 << _DIGIT):
+            here = counts[digit]
+            counts[digit] = total
+            total += here
+        for i in range(n):
+            digit = (keys[i] >> shift) & _MASK
+            at = counts[digit]
+            counts[digit] = at + 1
+            other_keys[at], other_places[at] = keys[i], places[i]
+        keys, other_keys, places, other_places = other_keys, keys, other_places, places
+        shift += _DIGIT
+    # What was overwritten while this ran may be out of order or range; it cannot be out of memory.
+    inverse = np.empty(n, ids.dtype)
+    distinct, count = other_keys, 0
+    for i in range(n):
+        k = keys[i]
+        if not 0 <= k < size:
+            inverse[places[i]] = -1
+            continue
+        if count == 0 or distinct[count - 1] != k:
+            distinct[count] = k
+            count += 1
+        inverse[places[i]] = count - 1
+    for i in range(n):
+        if inverse[i] < 0:
+            inverse[i] = count
+    return distinct[:count].copy(), inverse
