@@ -13,9 +13,10 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 
-from ..algebra.frames import coalesce, expand, keep, promote, store
+from ..algebra.frames import coalesce, expand, promote, store
 from ..backend import backend_of
 from ..types import Frame, IndexedSlices, Tangent
+from .coordinates import without_padding
 from .torch_split import Traffic, bounds_of, cuts_of, gather_rows, rows_of
 from .wire import Layout, Ranks, pack, unpack
 
@@ -200,8 +201,7 @@ def _intake(t: Any, op: str, wire: torch.dtype | None) -> tuple[list[Tangent], l
         frame = item._frame()
         if op == "mean" and not (frame.values.is_floating_point() or frame.values.is_complex()):
             raise TypeError(f"a mean needs a floating or complex dtype, not {frame.values.dtype}")
-        if frame.padded:
-            frame = keep(frame, frame.ids[0] < frame.stored_sizes[0])._replace(padded=False)
+        frame = without_padding(frame)
         frames.append(frame._replace(values=frame.values.detach()))
     return items, frames
 
