@@ -56,7 +56,7 @@ class TangentVSpace(ArrayVSpace):  # type: ignore[misc]
 
     @property
     def iscomplex(self) -> bool:
-        return self.dtype.kind == "c"
+        return bool(self.dtype.kind == "c")
 
     @property
     def size(self) -> int:
@@ -81,7 +81,7 @@ class TangentVSpace(ArrayVSpace):  # type: ignore[misc]
     __hash__ = None  # type: ignore[assignment]
 
 
-class _SparseIds(np.ndarray):  # type: ignore[type-arg]
+class _SparseIds(np.ndarray):
     """Ids that ask for a compact gradient; to NumPy an index array like any other."""
 
 
@@ -295,7 +295,7 @@ def install(*, getitem: bool = False) -> None:
     )
     for rules_so_far, define, wrapper in kinds:
         for function, rule in list(rules_so_far.items()):
-            agnostic = getattr(function.fun, "__module__", "") in _AGNOSTIC
+            agnostic = getattr(getattr(function, "fun", function), "__module__", "") in _AGNOSTIC
             if not (agnostic or function in own or isinstance(rule, _OnDense)):
                 define(function, wrapper(rule))
     defvjp(ArrayBox.__getitem__, _getitem_vjp)

@@ -124,7 +124,7 @@ def _lookup(eqn: Any, table: int) -> Lookup:
 
 def _varies(eqn: Any, held: list[int]) -> bool:
     """Whether a loop gets a table as what it carries or runs over, so that it is not the same in each turn."""
-    return eqn.primitive.name == "scan" and max(held) >= eqn.params["num_consts"]
+    return bool(eqn.primitive.name == "scan" and max(held) >= eqn.params["num_consts"])
 
 
 def _in_loop(lookup: Lookup, length: int) -> Lookup:
