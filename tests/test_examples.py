@@ -57,6 +57,25 @@ def test_distributed_training() -> None:
     assert _numbers(r"differs from them by at most (\S+)", done.stdout)[0] < 1e-6
 
 
+def test_matrix_factorization_learns_from_compact_gradients() -> None:
+    pytest.importorskip("autograd")
+    small = ["--users", "30000", "--items", "20000", "--steps", "300"]
+    printed = subprocess.run(
+        [sys.executable, "-W", "error", str(EXAMPLES / "matrix_factorization.py"), *small],
+        env={**os.environ, "PYTHONPATH": str(EXAMPLES.parent)},
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+
+    (before,) = _numbers(r"kept back: ([\d.]+) at first", printed)
+    (after,) = _numbers(r"kept back: ([\d.]+) after 300 steps", printed)
+    assert after < 0.3 < 2 < before
+    assert printed.count("stored=512") == 2
+    small_memory, large_memory = _numbers(r"ms and ([\d.]+) MiB with take, [\d.]+ ms and ([\d.]+) MiB without", printed)
+    assert large_memory > 5 * small_memory
+
+
 def _numbers(pattern: str, text: str) -> list[float]:
     found = re.search(pattern, text)
     assert found, text
