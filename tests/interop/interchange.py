@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import array_api_compat.numpy as xp
+import array_api_compat.torch
 import jax.numpy as jnp
 import numpy as np
 import torch
 
 from sparsetangent import IndexedSlices
-from sparsetangent.interop import convert, pydata, scipy, tensorflow
+from sparsetangent.backend import backend_of
+from sparsetangent.interop import convert, pydata, safetensors, scipy, tensorflow
 from sparsetangent.interop import jax as interop_jax
+from sparsetangent.interop import torch as interop_torch
 from sparsetangent.testing.oracle import to_numpy
 from sparsetangent.testing.strategies import dtypes_of
 from sparsetangent.types.tangent import dtype_name
@@ -37,6 +41,12 @@ def on_card(x: Any) -> Any:
     return np.asarray(x).view(stand_ins.OnCard)
 
 
+def through_a_file(t: Any) -> Any:
+    with TemporaryDirectory() as folder:
+        safetensors.save({"t": t}, f"{folder}/file")
+        return safetensors.load(f"{folder}/file")["t"]
+
+
 NEIGHBOURS = (
     Neighbour("`scipy.sparse.coo_array`", scipy.to_coo, scipy.from_scipy),
     Neighbour("`scipy.sparse.csr_array`", scipy.to_csr, scipy.from_scipy),
@@ -46,6 +56,8 @@ NEIGHBOURS = (
         "`tf.IndexedSlices` ¹", tensorflow.to_indexed_slices, tensorflow.from_indexed_slices, present=stand_ins.tensorflow
     ),
     Neighbour("`jax.experimental.sparse.BCOO`", interop_jax.to_bcoo, interop_jax.from_bcoo, jnp, jnp.asarray),
+    Neighbour("torch COO tensor", interop_torch.to_torch, interop_torch.from_torch, array_api_compat.torch, torch.asarray),
+    Neighbour("a safetensors file", through_a_file, lambda t: t),
     Neighbour("torch tensors, by `convert`", lambda t: convert(t, torch), lambda t: convert(t, np)),
     Neighbour("JAX arrays, by `convert`", lambda t: convert(t, jnp), lambda t: convert(t, np)),
 )
@@ -121,7 +133,8 @@ def dtypes(n: Neighbour) -> str:
     refused = []
     for dtype in dtypes_of(n.xp):
         name = dtype_name(np.zeros(0, dtype)) if n.xp is xp else dtype_name(n.xp.zeros((0,), dtype=dtype))
-        values = n.make(np.array([1, 0, 1])).astype(dtype)
+        values = n.make(np.array([1, 0, 1]))
+        values = backend_of(values).xp.astype(values, dtype)
         t = IndexedSlices(n.make(np.array([2, 0, 1])), values[:, None], (3, 1))
         try:
             back = trip(n, t)
@@ -153,6 +166,8 @@ def memory(n: Neighbour) -> str:
 
 
 def _address(x: Any) -> int:
+    if isinstance(x, torch.Tensor):
+        return x.data_ptr()
     return int(x.unsafe_buffer_pointer() if hasattr(x, "unsafe_buffer_pointer") else x.ctypes.data)
 
 
@@ -201,6 +216,74 @@ assert scipy.to_csr(g)[5, 1] == 2 + 6
 assert st.equal(scipy.from_scipy(x), g)
 assert pydata.to_coo(g).nnz == 4  # merged
 ```
+
+## torch
+
+```python
+import torch
+from sparsetangent.interop.torch import Embedding, clip_norm_hook, from_torch, take, to_torch
+
+table = Embedding(100_000, 64)  # torch's arguments and state dicts
+table.weight.register_hook(clip_norm_hook(1.0))
+table(torch.tensor([[7, 42], [7, 9]])).square().sum().backward()
+assert table.weight.grad.is_sparse and table.weight.grad._nnz() == 3  # dense where that is smaller, or with sparse=False
+torch.optim.SparseAdam(table.parameters()).step()
+
+columns = torch.zeros(2, 100_000, requires_grad=True)
+take(columns, [5, 5, 8], axis=1).sum().backward()  # COO has its sparse axes first: two coordinates for each of four numbers
+g = from_torch(columns.grad)
+assert g.axis == (0, 1) and g.stored == 4
+assert torch.equal(to_torch(g).to_dense(), columns.grad.to_dense())
+```
+
+It works with `SGD`, `Adagrad`, `SparseAdam`, `GradScaler`, `torch.utils.checkpoint`, double backward and `torch.func` (there with dense
+gradients). Under `torch.compile` a look-up stands between two graphs. Tangents in a file of `torch.save` come back with
+`torch.load(weights_only=True)` once `sparsetangent.interop.torch` is imported.
+
+## Storage
+
+```python
+import os
+import tempfile
+import numpy as np
+import sparsetangent as st
+from sparsetangent.interop.memmap import open_table
+from sparsetangent.interop.safetensors import load, save
+
+folder = tempfile.mkdtemp()
+g = st.IndexedSlices(np.array([5, 2]), np.array([[1.0], [2.0]]), (9, 1))
+save({{"gradient": g, "step": np.array(3)}}, os.path.join(folder, "state"))  # a rename at the end: whole or not at all
+assert st.equal(load(os.path.join(folder, "state"))["gradient"], g)  # refused if a byte has changed
+
+table = open_table(os.path.join(folder, "table"), np.float64, (1_000_000, 1), mode="w+")
+st.update_rows(table, st.IndexedSlices(g.indices, g.values, table.shape), st.steps.sgd(0.5))
+assert table[5] == -0.5 and os.stat(os.path.join(folder, "table")).st_blocks * 512 < 20_000  # only the pages of two rows
+```
+
+## Many processes
+
+```python
+import os
+import tempfile
+import torch
+import sparsetangent as st
+from sparsetangent.interop.torch_distributed import Traffic, all_reduce, gather_rows, reduce_scatter_rows
+
+store = torch.distributed.FileStore(os.path.join(tempfile.mkdtemp(), "store"), 1)
+torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)  # torchrun gives these
+g = st.IndexedSlices(torch.tensor([7, 7, 3]), torch.ones(3, 64), (1_000_000, 64))
+traffic = Traffic()  # counts the bytes, beside those of a dense all-reduce
+total = all_reduce(g, "mean", wire=torch.bfloat16, traffic=traffic)
+assert total.indices.tolist() == [3, 7]
+
+part = torch.zeros(1_000_000, 64)  # of a table that is split over the ranks by rows, those of this rank
+rows = gather_rows(part, [7, 3], size=1_000_000)
+st.add_into(part, reduce_scatter_rows(g), alpha=-0.1)
+assert rows.shape == (2, 64) and part[7, 0] == torch.tensor(-0.2)
+torch.distributed.destroy_process_group()
+```
+
+`examples/distributed.py` trains the word vectors both ways: `torchrun --standalone --nproc-per-node 4 examples/distributed.py`.
 
 ## Between array libraries
 
