@@ -122,13 +122,16 @@ def _reduced(rows: torch.Tensor, ids: torch.Tensor, look: _Look) -> torch.Tensor
 
 
 def _looked_up(weight: torch.Tensor, ids: Any, look: _Look) -> torch.Tensor:
-    if not isinstance(weight, torch.Tensor):
-        raise TypeError(wrong_type("weight", "a tensor", weight))
     function: Callable[..., torch.Tensor] = _apply_read
     if "torch._dynamo" in sys.modules:  # importing it takes seconds, and without it nothing is compiled
         # Compiled graphs have no sparse gradients, so a look-up stands between two graphs.
         function = torch.compiler.disable(_apply_read)
     return function(weight, ids, look)
+
+
+def _refuse_other_types(weight: Any) -> None:
+    if not isinstance(weight, torch.Tensor):
+        raise TypeError(wrong_type("weight", "a tensor", weight))
 
 
 def _apply_read(weight: torch.Tensor, ids: Any, look: _Look) -> torch.Tensor:
@@ -180,6 +183,7 @@ def take(weight: torch.Tensor, ids: Any, axis: int = 0, *, sparse: bool = True) 
     >>> take(torch.eye(3), [0], axis=1).tolist()
     [[1.0], [0.0], [0.0]]
     """
+    _refuse_other_types(weight)
     return _looked_up(weight, ids, _Look(as_axis(axis, weight.ndim), False, sparse))
 
 
@@ -232,6 +236,7 @@ def embedding(
     >>> table.grad.coalesce().indices().tolist()
     [[3]]
     """
+    _refuse_other_types(weight)
     padding = None if padding_idx is None else as_axis(padding_idx, weight.shape[0], "padding_idx")
     return _looked_up(weight, ids, _Look(0, True, sparse, padding, scale_grad_by_freq))
 

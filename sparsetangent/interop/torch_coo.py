@@ -150,14 +150,14 @@ def smaller_form(frame: Frame) -> torch.Tensor:
     Repeats are merged here since torch would add those of half types in half precision.
     """
     frame = without_padding(coalesce(frame))
-    lead, size = frame.axes[0], frame.values.element_size()
-    entries = frame.n * prod(frame.shape[:lead])
+    (lead,), size, n = frame.axes, frame.values.element_size(), frame.n
+    positions = prod(frame.shape[:lead])
+    entries = n * positions
     if entries * (8 * (lead + 1) + size * prod(frame.shape[lead + 1 :])) >= size * prod(frame.shape):
         return dense_of(frame)
-    n = frame.n
     frame = store(frame, range(lead))
     if lead:
         # Entries came with the id slowest; COO wants it fastest.
-        order = torch.arange(entries, device=frame.values.device).reshape(n, -1).T.reshape(-1)
+        order = torch.arange(entries, device=frame.values.device).reshape(n, positions).T.reshape(-1)
         frame = take_entries(frame, order)._replace(ordered=True)
     return _as_coo(frame)

@@ -56,7 +56,8 @@ def all_reduce(
     Returns
     -------
     IndexedSlices, or a list of them
-        Sorted and unique, of the shape and dtype given; not differentiable. Half types are summed in float32 and rounded once.
+        Sorted and unique, of the shape and dtype given; not differentiable. Half types are summed in float32, and rounded once on
+        each rank and once at the end.
 
     Raises
     ------
@@ -85,7 +86,7 @@ def all_reduce(
     [torch.float32, torch.float32]
     >>> torch.distributed.destroy_process_group()
     """
-    items, frames = _intake(t, op, wire)
+    frames = _intake(t, op, wire)
     ranks = Ranks(group)
     frames = [coalesce(f) for f in frames]
     plan = _agree(frames, [[f.n] for f in frames], repr((op, wire)), wire, ranks)
@@ -100,7 +101,7 @@ def all_reduce(
         received = ranks.gather_bytes(own, sizes)
         parts = [unpack(x, layouts, [plan[i].counts[rank][0] for i in bucket]) for rank, x in enumerate(received)]
         for k, i in enumerate(bucket):
-            results.append(_merged([part[k] for part in parts], items[i], frames[i], op, ranks.world))
+            results.append(_merged([part[k] for part in parts], frames[i], op, ranks.world))
     return results if isinstance(t, (list, tuple)) else results[0]
 
 
@@ -154,7 +155,7 @@ def reduce_scatter_rows(
     [range(0, 3), range(3, 6), range(6, 9), range(9, 10)]
     >>> torch.distributed.destroy_process_group()
     """
-    items, frames = _intake(t, op, wire)
+    frames = _intake(t, op, wire)
     ranks = Ranks(group)
     if any(not f.shape for f in frames):
         raise ValueError("t must have at least one axis, the table's rows")
@@ -180,22 +181,21 @@ def reduce_scatter_rows(
         for k, i in enumerate(bucket):
             first, last = bounds[i][ranks.rank], bounds[i][ranks.rank + 1]
             shifted = [_shifted(part[k], first, last) for part in parts]
-            results.append(_merged(shifted, items[i], frames[i], op, ranks.world))
+            results.append(_merged(shifted, frames[i], op, ranks.world))
     return results if isinstance(t, (list, tuple)) else results[0]
 
 
 # What comes in
 
 
-def _intake(t: Any, op: str, wire: torch.dtype | None) -> tuple[list[Tangent], list[Frame]]:
+def _intake(t: Any, op: str, wire: torch.dtype | None) -> list[Frame]:
     """Tangents as frames without padding, off the tape."""
     if op not in ("sum", "mean"):
         raise ValueError(f'op must be "sum" or "mean", not {op!r}')
     if wire not in (None, torch.float16, torch.bfloat16):
         raise ValueError(f"wire must be torch.bfloat16, torch.float16 or None, not {wire}")
-    items = list(t) if isinstance(t, (list, tuple)) else [t]
     frames = []
-    for item in items:
+    for item in t if isinstance(t, (list, tuple)) else [t]:
         if not isinstance(item, Tangent) or backend_of(item._frame().values).name != "torch":
             raise TypeError(f"t must be a tangent of torch tensors or a list of them, not {type(item).__name__}")
         frame = item._frame()
@@ -203,7 +203,7 @@ def _intake(t: Any, op: str, wire: torch.dtype | None) -> tuple[list[Tangent], l
             raise TypeError(f"a mean needs a floating or complex dtype, not {frame.values.dtype}")
         frame = without_padding(frame)
         frames.append(frame._replace(values=frame.values.detach()))
-    return items, frames
+    return frames
 
 
 def _between(frame: Frame, start: int, stop: int) -> Frame:
@@ -279,7 +279,7 @@ def _shifted(frame: Frame, first: int, last: int) -> Frame:
     return frame._replace(ids=(frame.ids[0] - first, *frame.ids[1:]), shape=(last - first, *frame.shape[1:]))
 
 
-def _merged(parts: list[Frame], item: Tangent, own: Frame, op: Op, world: int) -> IndexedSlices:
+def _merged(parts: list[Frame], own: Frame, op: Op, world: int) -> IndexedSlices:
     """The sum of all ranks' entries, in the order of ranks, so that every rank rounds alike."""
     first = parts[0]
     ids = tuple(torch.cat(columns) for columns in zip(*(p.ids for p in parts), strict=True))

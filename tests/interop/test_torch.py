@@ -101,6 +101,13 @@ def test_no_ids(shape):
     y.sum().backward()
     assert weight.grad.is_sparse and weight.grad._nnz() == 0 and weight.grad.shape == (6, 3)
     assert embedding(random(0, 3), []).shape == (0, 3)
+    for axis in (1, 2):
+        weight = random(4, 6, 5).requires_grad_()
+        (g,) = torch.autograd.grad(take(weight, torch.zeros(shape, dtype=torch.int64), axis).sum(), weight)
+        assert g.is_sparse and g._nnz() == 0 and g.sparse_dim() == axis + 1 and g.shape == weight.shape
+    empty = random(0, 6).requires_grad_()
+    (g,) = torch.autograd.grad(take(empty, [1, 2], 1).sum(), empty)
+    assert g.shape == (0, 6)
 
 
 KEYWORDS = [
@@ -164,6 +171,8 @@ def test_wrong_arguments():
         embedding(weight, [0], padding_idx=6)
     with pytest.raises(TypeError, match="weight must be a tensor, not ndarray"):
         take(np.ones((2, 2)), [0])
+    with pytest.raises(TypeError, match="weight must be a tensor, not list"):
+        embedding([1.0], [0])
     ids = torch.tensor([1, 2])
     y = take(weight.requires_grad_(), ids)
     ids[0] = 77  # what the reverse would have read
