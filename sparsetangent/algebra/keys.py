@@ -8,6 +8,7 @@ order. Padding has the key `Keys.bound`, one more than any real key.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import NamedTuple
 
 from ..backend import backend_of, device_of
@@ -75,7 +76,7 @@ def split_key(key: Array, sizes: tuple[int, ...], *, padded: bool) -> tuple[Arra
         rest = rest // divisor
     coords = [rest, *reversed(coords)]
     if padded:
-        outside = rest >= sizes[0]
+        outside = key >= prod(sizes)
         coords = [
             xp.where(outside, xp.full((1,), n, dtype=key.dtype, device=device_of(key)), c)
             for c, n in zip(coords, sizes, strict=True)

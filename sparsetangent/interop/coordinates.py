@@ -7,10 +7,19 @@ from collections.abc import Sequence
 from ..algebra.frames import expand, keep, store
 from ..algebra.keys import frame_key
 from ..kernels.base import Array
+from ..registry import apply
 from ..types import Frame, IndexedSlices, Tangent
+from ..types.axes import as_shape
 from ..types.indices import as_index_array, check_ids
 
-__all__ = ["everything_stored", "from_coordinates", "stored_in_front", "with_claims", "without_padding"]
+__all__ = [
+    "everything_stored",
+    "from_coordinates",
+    "slices_from_outside",
+    "stored_in_front",
+    "with_claims",
+    "without_padding",
+]
 
 
 def stored_in_front(t: Tangent) -> Frame:
@@ -42,9 +51,13 @@ def with_claims(frame: Frame, *, unique: bool, ordered: bool) -> Frame:
     if frame.axes and frame.concrete and frame.n > 1 and (unique or ordered):
         xp, kernels = frame.backend.xp, frame.backend.kernels
         (key,), bound, _ = frame_key(frame)
-        if ordered and not bool(xp.all(key[1:] >= key[:-1])):
-            raise ValueError("the coordinates are claimed to be sorted, and are not")
-        if unique and int(kernels.unique_inverse(key, bound)[0].shape[0]) != int(xp.count_nonzero(key < bound)):
+        if ordered:
+            if not bool(xp.all(key[1:] >= key[:-1])):
+                raise ValueError("the coordinates are claimed to be sorted, and are not")
+            repeats = bool(xp.any((key[1:] == key[:-1]) & (key[1:] != bound)))
+        else:
+            repeats = int(kernels.unique_inverse(key, bound)[0].shape[0]) != int(xp.count_nonzero(key < bound))
+        if unique and repeats:
             raise ValueError("the coordinates are claimed to be unique, and repeat")
     return frame._replace(unique=unique and (bool(frame.axes) or frame.n <= 1), ordered=ordered)
 
@@ -57,3 +70,35 @@ def from_coordinates(
         check_ids(as_index_array(ids, values), int(shape[axis]), axis, negatives=False)
     slices = IndexedSlices(tuple(coords), values, shape, axis=tuple(range(len(shape))))
     return IndexedSlices._of(with_claims(slices._frame(), unique=unique, ordered=ordered))
+
+
+def slices_from_outside(
+    ids: Sequence[Array],
+    values: Array,
+    shape: Sequence[int],
+    axes: Sequence[int],
+    *,
+    unique: bool = False,
+    ordered: bool = False,
+    padded: bool = False,
+) -> IndexedSlices:
+    """`IndexedSlices` from a file or another library, after a look at every id and at what is claimed; waits for a device.
+
+    Raises
+    ------
+    IndexError
+        An id out of range: negative ones do not count from the end here, and only `padded` allows the axis size.
+    ValueError
+        Shapes that do not fit together, or a claim of `unique` or `ordered` that is not true.
+    """
+    full = as_shape(shape)
+    room = tuple(n + (padded and a in axes) for a, n in enumerate(full))
+    for axis, column in zip(axes, ids, strict=True):
+        if not 0 <= axis < len(full):
+            raise ValueError(f"axis {axis} is out of range for {len(full)} axes")
+        check_ids(as_index_array(column, values), room[axis], axis, validate="now", negatives=False)
+    frame = IndexedSlices(tuple(ids), values, room, axis=tuple(axes), validate=False)._frame()
+    frame = frame._replace(shape=full, padded=padded)
+    if padded:
+        frame = apply("blank_padding", frame)  # a row of padding is zero, whatever it was given as
+    return IndexedSlices._of(with_claims(frame, unique=unique, ordered=ordered))

@@ -12,18 +12,18 @@ import secrets
 import zlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from ..backend import Backend, backend_of
-from ..dtypes import facts
+from ..backend import backend_of
 from ..kernels.base import Array, Namespace
 from ..types import Fill, IndexedSlices, OneHot, Tangent, Zero
 from ..types.tangent import dtype_name
-from .intake import slices_from_outside
+from .convert import convert
+from .coordinates import slices_from_outside
 
 __all__ = ["load", "save"]
 
@@ -99,7 +99,7 @@ def load(path: str | os.PathLike[str], *, xp: Namespace | None = None, device: A
     ValueError
         If the file is truncated, was changed since, was written by something else, or holds ids out of range.
     TypeError
-        If the library cannot hold a dtype.
+        If the library cannot hold a dtype, as it is set up.
     OSError
         If the file cannot be read.
 
@@ -119,12 +119,11 @@ def load(path: str | os.PathLike[str], *, xp: Namespace | None = None, device: A
     """
     name = os.fspath(path)
     manifest, tensors = _verified(name)
-    backend = backend_of((np if xp is None else xp).zeros((0,)))
-    reader = _Reader(tensors, backend, device)
     try:
-        return {key: _restored(spec, reader) for key, spec in manifest["items"]}
-    except (AttributeError, IndexError, KeyError, ValueError) as error:
+        items = {key: _restored(spec, tensors) for key, spec in manifest["items"]}
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{name} does not hold what it claims: {error}") from error
+    return {key: _moved(item, np if xp is None else xp, device) for key, item in items.items()}
 
 
 # What an item is made of
@@ -164,60 +163,51 @@ def _described(item: Any, name: str, tensors: dict[str, Any]) -> Spec:
     return {"type": "IndexedSlices", "indices": indices, "values": put(values, "values"), **known}
 
 
-class _Reader(NamedTuple):
-    """Where arrays come from and which library they go to."""
-
-    tensors: dict[str, Any]
-    backend: Backend
-    device: Any
-
-    def __call__(self, spec: Spec) -> Array:
-        return _placed(self.tensors[spec["tensor"]], spec["dtype"], self.backend, self.device)
-
-    def ids(self, spec: Spec) -> Array:
-        """An index array, in the library's own index dtype if the saved one is wider."""
-        host, dtype = self.tensors[spec["tensor"]], spec["dtype"]
-        if (
-            dtype == "int64"
-            and facts(self.backend, self.backend.kernels.index_dtype(self.backend.xp.zeros((0,)))).itemsize == 4
-        ):
-            if host.size and int(host.max()) > 2**31 - 1:
-                raise ValueError(f"an id is {int(host.max())}, more than {self.backend.name} can count")
-            host, dtype = host.astype(np.int32), "int32"
-        return _placed(host, dtype, self.backend, self.device)
+Tensors = Mapping[str, Any]
 
 
-def _restored(spec: Spec, read: _Reader) -> Any:
-    """The item of a description, through the constructors' checks."""
-    return _RESTORE[spec["type"]](spec, read)
+def _restored(spec: Spec, tensors: Tensors) -> Any:
+    """The item of a description on NumPy arrays, through the constructors' checks."""
+    return _RESTORE[spec["type"]](spec, tensors)
 
 
-def _slices(spec: Spec, read: _Reader) -> IndexedSlices:
+def _slices(spec: Spec, tensors: Tensors) -> IndexedSlices:
     shape, axes = tuple(spec["shape"]), tuple(spec["axes"])
-    values = read(spec["values"])
+    values = _read(spec["values"], tensors)
     full = (*values.shape[:1], *(n for a, n in enumerate(shape) if a not in axes))
     if len(full) == len(values.shape) and all(m in (1, n) for m, n in zip(values.shape, full, strict=True)):
-        values = read.backend.xp.broadcast_to(values, full)  # a dense axis of size 1 stands for the whole
+        values = np.broadcast_to(values, full)  # a dense axis of size 1 stands for the whole
     known = {key: spec[key] for key in ("unique", "ordered", "padded")}
-    return slices_from_outside([read.ids(i) for i in spec["indices"]], values, shape, axes, **known)
+    return slices_from_outside([_read(i, tensors) for i in spec["indices"]], values, shape, axes, **known)
 
 
-def _one_hot(spec: Spec, read: _Reader) -> OneHot:
-    name = spec["dtype"]
-    dtype = None if name is None else _placed(np.zeros(2, _STORED[name]), name, read.backend, read.device).dtype
+def _one_hot(spec: Spec, tensors: Tensors) -> OneHot:
+    dtype = None if spec["dtype"] is None else _viewed(np.zeros(2, _STORED[spec["dtype"]]), spec["dtype"]).dtype
     mode: Literal["raise", "drop"] = "drop" if spec["padded"] else "raise"
-    return OneHot(read.ids(spec["indices"]), spec["depth"], axis=spec["axis"], dtype=dtype, mode=mode)
+    return OneHot(_read(spec["indices"], tensors), spec["depth"], axis=spec["axis"], dtype=dtype, mode=mode)
 
 
-_RESTORE: dict[str, Callable[[Spec, _Reader], Any]] = {
-    "None": lambda spec, read: None,
-    "list": lambda spec, read: [_restored(item, read) for item in spec["items"]],
-    "array": lambda spec, read: read(spec["array"]),
+_RESTORE: dict[str, Callable[[Spec, Tensors], Any]] = {
+    "None": lambda spec, tensors: None,
+    "list": lambda spec, tensors: [_restored(item, tensors) for item in spec["items"]],
+    "array": lambda spec, tensors: _read(spec["array"], tensors),
     "IndexedSlices": _slices,
     "OneHot": _one_hot,
-    "Fill": lambda spec, read: Fill(read(spec["value"]), spec["shape"]),
-    "Zero": lambda spec, read: Zero(spec["shape"], like=read(spec["like"])),
+    "Fill": lambda spec, tensors: Fill(_read(spec["value"], tensors), spec["shape"]),
+    "Zero": lambda spec, tensors: Zero(spec["shape"], like=_read(spec["like"], tensors)),
 }
+
+
+def _moved(item: Any, xp: Namespace, device: Any) -> Any:
+    """An item on the arrays of another library and device."""
+    if isinstance(item, list):
+        return [_moved(x, xp, device) for x in item]
+    if item is None:
+        return None
+    item = convert(item, xp)
+    if device is None:
+        return item
+    return item.to_device(device) if isinstance(item, Tangent) else backend_of(item).xp.asarray(item, device=device)
 
 
 # Arrays on the host
@@ -225,37 +215,29 @@ _RESTORE: dict[str, Callable[[Spec, _Reader], Any]] = {
 
 def _host(x: Array, key: str) -> tuple[str, Any]:
     """The name of an array's dtype, and the array as it is stored: contiguous, little-endian, of a dtype that every reader knows."""
-    dtype = x.dtype.name if isinstance(x, np.ndarray) else dtype_name(x)
+    host = convert(x.detach() if hasattr(x, "detach") else x, np)
+    dtype = host.dtype.name
     if dtype not in _STORED:
         raise TypeError(f"{key!r} has dtype {dtype}, which is not stored; one of {', '.join(_STORED)} is")
-    if hasattr(x, "detach"):
-        x = x.detach().cpu().resolve_conj().resolve_neg()
-        # NumPy has no such dtype, but the same bits as integers can be moved.
-        x = (x.view(backend_of(x).xp.int16) if dtype == "bfloat16" else x).numpy()
-    elif hasattr(x, "get") and not isinstance(x, np.ndarray):
-        x = x.get()
-    host = np.asarray(x) if hasattr(x, "__array__") else np.from_dlpack(x)
     host = np.array(host, host.dtype.newbyteorder("<"), order="C", copy=None)
     if dtype.startswith("complex"):
-        return dtype, host.view(_STORED[dtype]).reshape((*host.shape, 2)) if host.ndim else np.array([host.real, host.imag])
+        return dtype, host.reshape(-1).view(_STORED[dtype]).reshape((*host.shape, 2))
     return dtype, host.view(np.uint16) if dtype == "bfloat16" else host
 
 
-def _placed(host: Any, dtype: str, backend: Backend, device: Any) -> Array:
-    """What `_host` has made, as an array of a library and of the dtype that it had."""
-    xp = backend.xp
+def _read(spec: Spec, tensors: Tensors) -> Any:
+    return _viewed(tensors[spec["tensor"]], spec["dtype"])
+
+
+def _viewed(host: Any, dtype: str) -> Any:
+    """What `_host` has made, in the dtype that it had."""
     if dtype.startswith("complex"):
-        host = host.view(dtype).reshape(host.shape[:-1])
-    if dtype == "bfloat16" and backend.name == "torch":
-        return xp.asarray(host.view(np.int16), device=device).view(xp.bfloat16)
+        return host.reshape(-1).view(dtype).reshape(host.shape[:-1])
     if dtype == "bfloat16":
         import ml_dtypes
 
-        host = host.view(ml_dtypes.bfloat16)
-    result = xp.asarray(host, device=device)
-    if dtype_name(result) != dtype:
-        raise TypeError(f"{backend.name} cannot hold {dtype} as it is set up: it would become {dtype_name(result)}")
-    return result
+        return host.view(ml_dtypes.bfloat16)
+    return host
 
 
 def _crc32(x: Any) -> int:

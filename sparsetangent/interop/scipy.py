@@ -27,15 +27,15 @@ def to_coo(t: Tangent) -> Any:
     Returns
     -------
     scipy.sparse.coo_array or cupyx.scipy.sparse.coo_matrix
-        Of the shape and dtype of `t`. ``has_canonical_format`` is True if `t` is known to be sorted and without repeats. SciPy narrows
-        the indices to int32 where they fit.
+        Of the shape and dtype of `t`. ``has_canonical_format`` is True if `t` is known to be sorted and without repeats. The indices of
+        CuPy's are int32.
 
     Raises
     ------
     TypeError
         If `t` is no tangent of NumPy or CuPy arrays.
     ValueError
-        If the neighbour has no such dtype (SciPy: float16, bfloat16) or shape.
+        If the neighbour has no such dtype (SciPy: float16, bfloat16; CuPy: integers too) or shape.
 
     Notes
     -----
@@ -95,6 +95,8 @@ def to_csr(t: Tangent) -> Any:
     rows, columns = frame.ids
     order = xp.argsort(rows, stable=True)
     starts = xp.searchsorted(rows[order], xp.arange(frame.shape[0] + 1, dtype=rows.dtype))
+    if frame.n <= xp.iinfo(columns.dtype).max:
+        starts = xp.astype(starts, columns.dtype)
     x = getattr(module, csr)((frame.values[order], columns[order], starts), shape=frame.shape)
     if frame.unique and frame.ordered:
         x.has_canonical_format = True

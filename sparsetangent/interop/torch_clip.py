@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable
 
 import torch
 
-from ..backend import backend_of
-from ..registry import apply
+from ..norms import global_norm
 from ..types import IndexedSlices
 from .torch_coo import from_torch, to_torch
 
@@ -36,7 +35,7 @@ def clip_norm_hook(max_norm: float) -> Hook:
 
     Notes
     -----
-    A norm that is nan makes the gradient nan, so that it does not pass unseen.
+    A norm that is infinite or nan makes what is stored nan, so that it does not pass unseen.
 
     Examples
     --------
@@ -134,8 +133,7 @@ def clip_grad_norm_(
     if not grads:
         return torch.zeros(())
     with torch.no_grad():
-        total = _norm(torch.stack([_norm(g).to(grads[0].device, torch.float64) for g in grads]))
-        total = total.to(torch.float64 if any(g.real.dtype == torch.float64 for g in grads) else torch.float32)
+        total = _norm(*grads)
         if error_if_nonfinite and not bool(torch.isfinite(total)):
             raise RuntimeError(f"the norm of the gradients is {float(total)}, not finite")
         factor = _factor(total, max_norm)
@@ -150,18 +148,14 @@ def _refuse_negative(name: str, value: float) -> None:
         raise ValueError(f"{name} must be at least 0, not {value}")
 
 
-def _norm(g: torch.Tensor) -> torch.Tensor:
-    """The Euclidean norm in at least float32, scaled so that no square overflows."""
-    held = backend_of(g).kernels.accumulator(g.dtype)
-    if not g.numel():
-        return torch.zeros((), dtype=held, device=g.device).real
-    t = from_torch(g) if g.is_sparse else IndexedSlices((), g[None], tuple(g.shape), axis=())
-    return apply("vector_norm", t.astype(held))
+def _norm(*grads: torch.Tensor) -> torch.Tensor:
+    return global_norm([from_torch(g) if g.is_sparse else g for g in grads])
 
 
 def _factor(norm: torch.Tensor, max_norm: float) -> torch.Tensor:
-    """``min(1, max_norm / norm)``; nan of nan, 1 of 0."""
-    return torch.where(norm <= max_norm, torch.ones_like(norm), max_norm / norm)
+    """``min(1, max_norm / norm)``, and nan unless the norm is finite: an overflow must not pass for a small gradient."""
+    factor = torch.where(norm <= max_norm, torch.ones_like(norm), max_norm / norm)
+    return torch.where(torch.isfinite(norm), factor, torch.nan)
 
 
 def _with_values(g: torch.Tensor, change: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:

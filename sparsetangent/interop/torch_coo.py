@@ -8,11 +8,11 @@ from typing import Any
 import torch
 
 from ..algebra.dense import dense_of
-from ..algebra.frames import coalesce, expand, keep, store, take_entries
+from ..algebra.frames import coalesce, expand, store, take_entries
 from ..backend import backend_of
 from ..types import Frame, IndexedSlices, Tangent
 from ..types.indices import check_ids
-from .intake import slices_from_outside
+from .coordinates import slices_from_outside, stored_in_front, without_padding
 
 __all__ = ["from_torch", "smaller_form", "to_torch", "wrong_type"]
 
@@ -65,17 +65,11 @@ def to_torch(t: Tangent) -> torch.Tensor:
         raise TypeError("t must have ids that can be seen: a COO tensor cannot be made under a function transform")
     for ids, axis in zip(frame.ids, frame.axes, strict=True):
         check_ids(ids, frame.shape[axis] + frame.padded, axis, negatives=False, validate="now")
-    return _as_coo(_without_padding(store(frame, range(max(frame.axes, default=-1)))))
+    return _as_coo(without_padding(stored_in_front(t)))
 
 
 def wrong_type(name: str, wanted: str, given: Any) -> str:
     return f"{name} must be {wanted}, not {type(given).__name__}"
-
-
-def _without_padding(frame: Frame) -> Frame:
-    if not frame.padded:
-        return frame
-    return keep(frame, frame.ids[0] < frame.stored_sizes[0])._replace(padded=False)
 
 
 def _as_coo(frame: Frame) -> torch.Tensor:
@@ -155,7 +149,7 @@ def smaller_form(frame: Frame) -> torch.Tensor:
 
     Repeats are merged here since torch would add those of half types in half precision.
     """
-    frame = _without_padding(coalesce(frame))
+    frame = without_padding(coalesce(frame))
     lead, size = frame.axes[0], frame.values.element_size()
     entries = frame.n * prod(frame.shape[:lead])
     if entries * (8 * (lead + 1) + size * prod(frame.shape[lead + 1 :])) >= size * prod(frame.shape):

@@ -7,46 +7,22 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from math import prod
 from typing import Any, Literal, NamedTuple
 
 import torch
 
-from ..algebra.frames import coalesce, expand, keep, promote, store
+from ..algebra.frames import coalesce, expand, promote, store
 from ..backend import backend_of
 from ..types import Frame, IndexedSlices, Tangent
+from .coordinates import without_padding
+from .torch_split import Traffic, bounds_of, cuts_of, gather_rows, rows_of
 from .wire import Layout, Ranks, pack, unpack
 
-__all__ = ["Traffic", "all_reduce", "reduce_scatter_rows", "rows_of"]
+__all__ = ["Traffic", "all_reduce", "gather_rows", "reduce_scatter_rows", "rows_of"]
 
 Op = Literal["sum", "mean"]
-
-
-@dataclass
-class Traffic:
-    """Bytes that this rank had to send, added up over the calls that were given this object.
-
-    Examples
-    --------
-    >>> from sparsetangent.interop.torch_distributed import Traffic
-    >>> Traffic()
-    Traffic(sent=0, dense=0)
-    >>> Traffic(sent=120, dense=3000).saved
-    25.0
-    """
-
-    sent: int = 0
-    """Of its own entries and their counts, once for each rank that gets them."""
-
-    dense: int = 0
-    """That a dense ring would have made of it: an all-reduce (2 (W - 1) / W times the array), or half of one for a reduce-scatter."""
-
-    @property
-    def saved(self) -> float:
-        """How many times fewer bytes were sent."""
-        return self.dense / self.sent if self.sent else float("inf")
 
 
 def all_reduce(
@@ -180,9 +156,11 @@ def reduce_scatter_rows(
     """
     items, frames = _intake(t, op, wire)
     ranks = Ranks(group)
-    bounds = [_bounds(f, rows, ranks.world) for f in frames]
+    if any(not f.shape for f in frames):
+        raise ValueError("t must have at least one axis, the table's rows")
+    bounds = [bounds_of(f.shape[0], rows, ranks.world) for f in frames]
     frames = [coalesce(store(f, (0,))) for f in frames]
-    cuts = [_cuts(f, b) for f, b in zip(frames, bounds, strict=True)]
+    cuts = [cuts_of(f.ids[0], b) for f, b in zip(frames, bounds, strict=True)]
     counts = [[b - a for a, b in pairwise(c)] for c in cuts]
     plan = _agree(frames, counts, repr((op, wire, rows)), wire, ranks)
     results = []
@@ -206,21 +184,6 @@ def reduce_scatter_rows(
     return results if isinstance(t, (list, tuple)) else results[0]
 
 
-def rows_of(size: int, rank: int, world: int) -> range:
-    """The rows that a rank owns of a table that is split as `torch.chunk` does: ``ceil(size / world)`` each, the last ones fewer.
-
-    Examples
-    --------
-    >>> from sparsetangent.interop.torch_distributed import rows_of
-    >>> rows_of(10, 3, 4)
-    range(9, 10)
-    >>> len(rows_of(2, 3, 4))
-    0
-    """
-    chunk = -(-size // world)
-    return range(min(rank * chunk, size), min((rank + 1) * chunk, size))
-
-
 # What comes in
 
 
@@ -238,29 +201,9 @@ def _intake(t: Any, op: str, wire: torch.dtype | None) -> tuple[list[Tangent], l
         frame = item._frame()
         if op == "mean" and not (frame.values.is_floating_point() or frame.values.is_complex()):
             raise TypeError(f"a mean needs a floating or complex dtype, not {frame.values.dtype}")
-        if frame.padded:
-            frame = keep(frame, frame.ids[0] < frame.stored_sizes[0])._replace(padded=False)
+        frame = without_padding(frame)
         frames.append(frame._replace(values=frame.values.detach()))
     return items, frames
-
-
-def _bounds(frame: Frame, rows: Sequence[int] | None, world: int) -> list[int]:
-    """Where each rank's rows start, and where the last one's end."""
-    if not frame.shape:
-        raise ValueError("t must have at least one axis, the table's rows")
-    size = frame.shape[0]
-    if rows is None:
-        return [*(rows_of(size, rank, world).start for rank in range(world)), size]
-    if len(rows) != world or min(rows) < 0 or sum(rows) != size:
-        raise ValueError(f"rows must be {world} counts that add up to {size}, the first axis, not {list(rows)}")
-    return [0, *accumulate(rows)]
-
-
-def _cuts(frame: Frame, bounds: list[int]) -> list[int]:
-    """The first entry of each rank's, among entries that ascend along the first axis."""
-    ids = frame.ids[0].contiguous()
-    found = torch.searchsorted(ids, torch.tensor(bounds, dtype=ids.dtype, device=ids.device))
-    return [int(i) for i in found.tolist()]
 
 
 def _between(frame: Frame, start: int, stop: int) -> Frame:

@@ -15,7 +15,7 @@ import torch.distributed as dist
 
 import sparsetangent as st
 from sparsetangent import Fill, IndexedSlices, Zero
-from sparsetangent.interop.torch_distributed import Traffic, all_reduce, reduce_scatter_rows, rows_of
+from sparsetangent.interop.torch_distributed import Traffic, all_reduce, gather_rows, reduce_scatter_rows, rows_of
 from sparsetangent.testing import loop_densify, to_numpy
 
 PATIENCE = 3
@@ -131,6 +131,39 @@ def rounds(rank, world, count):
             window = slice(mine.start, mine.stop)
             check(part, wanted[window], scale[window], dtype, (len(mine), *shape[1:]), how["wire"])
     print("rounds", count)
+
+
+def reads(rank, world, count):
+    """Rows of a split table, wherever they are: repeats, no ids, ranks that own nothing."""
+    for seed in range(count):
+        rng = np.random.default_rng(seed)
+        size, dtype = int(rng.integers(0, 20)), DTYPES[rng.integers(len(DTYPES))]
+        table = numbers(rng, (size, *rng.integers(0, 3, rng.integers(0, 3)).tolist()), dtype)
+        rows = (
+            None if rng.random() < 0.5 else np.diff([0, *sorted(rng.integers(0, size + 1, world - 1).tolist()), size]).tolist()
+        )
+        mine = rows_of(size, rank, world) if rows is None else range(sum(rows[:rank]), sum(rows[: rank + 1]))
+        shapes = [
+            (0,) if not size or rng.random() < 0.2 else tuple(rng.integers(0, 6, rng.integers(0, 3)).tolist())
+            for _ in range(world)
+        ]
+        ids = [torch.asarray(rng.integers(0, max(size, 1), shape)) for shape in shapes][rank]
+        got = gather_rows(table[mine.start : mine.stop].clone(), ids, size, rows=rows)
+        wanted = np.array([to_numpy(table)[i] for i in ids.reshape(-1).tolist()], to_numpy(table).dtype).reshape(
+            (*ids.shape, *table.shape[1:])
+        )
+        assert got.dtype == dtype and got.shape == (*ids.shape, *table.shape[1:])
+        np.testing.assert_array_equal(to_numpy(got), wanted)
+    part = torch.ones(len(rows_of(10, rank, world)), 2)
+    raises(IndexError, "ids holds 10 at position 1", gather_rows, part, [0, 10], 10)
+    raises(ValueError, f"rows that rank {rank} owns", gather_rows, torch.ones(7, 2), [0], 10)
+    raises(ValueError, "read another table than rank", gather_rows, part.to(torch.float64) if rank == 1 else part, [0], 10)
+    traffic = Traffic()
+    gather_rows(part, [0, 0, 9], 10, traffic=traffic)
+    served = {0: 3, 3: 3}.get(rank, 0)  # each of the other ranks asks once for each row
+    asked = 2 if rank in (1, 2) else 1
+    assert traffic.sent == 8 * asked + 8 * served + 8 * (1 + world) * (world - 1), traffic
+    print("reads", count)
 
 
 def details(rank, world):
@@ -250,6 +283,7 @@ def main(scenario, rank, world, store, count):
     if scenario == "lost":
         lost(rank, world)
     rounds(rank, world, int(count))
+    reads(rank, world, int(count) // 4)
     details(rank, world)
     dist.destroy_process_group()
 

@@ -97,10 +97,10 @@ def test_to_another_library(tmp_path):
 def test_what_a_library_cannot_hold(tmp_path):
     jnp = pytest.importorskip("jax.numpy")
     save({"x": np.zeros(3)}, tmp_path / "wide")
-    with pytest.raises(TypeError, match="jax cannot hold float64"):
+    with pytest.raises(TypeError, match="jax holds no float64"):
         load(tmp_path / "wide", xp=jnp)
     save({"t": IndexedSlices(np.array([2**40]), np.zeros(1, np.float32), (2**41,))}, tmp_path / "long")
-    with pytest.raises(ValueError, match="more than jax can count"):
+    with pytest.raises(ValueError, match="longer than the widest index dtype of jax"):
         load(tmp_path / "long", xp=jnp)
 
 
@@ -182,8 +182,11 @@ def tampered(path, change):
 TAMPERED = {
     "an id out of range": (lambda m, t: t["t.indices.0"].__setitem__(0, 5), "holds 5 at position 0"),
     "a negative id": (lambda m, t: t["t.indices.0"].__setitem__(0, -1), "holds -1 at position 0"),
-    "repeats": (lambda m, t: t["t.indices.0"].__setitem__(0, 3), "only 1 distinct"),
-    "an order": (lambda m, t: (t["t.indices.0"].__setitem__(0, 4), m["items"][0][1].update(ordered=True)), "ascending order"),
+    "repeats": (lambda m, t: t["t.indices.0"].__setitem__(0, 3), "claimed to be unique"),
+    "an order": (
+        lambda m, t: (t["t.indices.0"].__setitem__(0, 4), m["items"][0][1].update(ordered=True)),
+        "claimed to be sorted",
+    ),
     "a shape": (lambda m, t: m["items"][0][1].update(shape=[5, 2]), "values must have shape"),
     "an axis": (lambda m, t: m["items"][0][1].update(axes=[1]), "axis 1 is out of range"),
     "a type": (lambda m, t: m["items"][0][1].update(type="Dense"), "Dense"),

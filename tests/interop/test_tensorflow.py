@@ -1,8 +1,5 @@
 """TensorFlow's IndexedSlices there and back, by a stand-in for TensorFlow: it is not installed here."""
 
-import sys
-from types import ModuleType
-
 import array_api_compat.numpy as xp
 import numpy as np
 import pytest
@@ -12,32 +9,15 @@ from sparsetangent.interop.tensorflow import from_indexed_slices, to_indexed_sli
 from sparsetangent.testing import strategies
 from sparsetangent.testing.oracle import loop_densify
 from tests.helpers import for_all
+from tests.interop import stand_ins
+from tests.interop.stand_ins import Slices, Tensor
 from tests.interop.support import NUMPY, assert_identical
 
 
-class Tensor:
-    """An eager tensor: what is used of one is that it is made from an array and gives it back."""
-
-    def __init__(self, x):
-        self._x = np.array(x)
-
-    def numpy(self):
-        return self._x
-
-
-class Slices:
-    """`tf.IndexedSlices`, with its order of arguments: values first."""
-
-    def __init__(self, values, indices, dense_shape=None):
-        assert all(isinstance(x, Tensor) for x in (values, indices))
-        self.values, self.indices, self.dense_shape = values, indices, dense_shape
-
-
 @pytest.fixture(autouse=True)
-def tensorflow(monkeypatch):
-    module = ModuleType("tensorflow")
-    module.IndexedSlices, module.convert_to_tensor = Slices, Tensor
-    monkeypatch.setitem(sys.modules, "tensorflow", module)
+def tensorflow():
+    with stand_ins.tensorflow():
+        yield
 
 
 def test_there_and_back():

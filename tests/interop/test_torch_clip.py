@@ -101,6 +101,11 @@ def test_what_is_not_finite():
         clip_grad_norm_(weight, 1.0, error_if_nonfinite=True)
     assert weight.grad._values()[0].tolist() == [1.0, 0.0]
     assert clip_norm_hook(1.0)(weight.grad).to_dense()[1].isnan().all()
+    # An overflow does not pass for a small gradient.
+    infinite = torch.tensor([1.0, float("inf")])
+    assert clip_norm_hook(1.0)(infinite).isnan().all()
+    weight.grad = infinite.double().repeat(30, 1)
+    assert float(clip_grad_norm_(weight, 1.0)) == float("inf") and weight.grad.isnan().all()
 
 
 def test_edges():

@@ -42,7 +42,7 @@ def check_sums(tmp_path, rounds, timeout=120):
     codes, outputs = launched("sums", tmp_path, rounds, timeout)
     assert codes == [0] * WORLD, "\n".join(error[-3000:] for _, error in outputs)
     for output, _ in outputs:
-        assert f"rounds {rounds}" in output and "details" in output
+        assert all(line in output for line in (f"rounds {rounds}\n", f"reads {rounds // 4}\n", "details\n"))
     return outputs[0][0]
 
 
