@@ -24,7 +24,7 @@ from .. import rules
 from ..algebra.dense import densify
 from ..kernels.base import Array, DType
 from ..types import Fill, IndexedSlices, OneHot, Tangent, Zero
-from ..types.indexed_slices import as_axis
+from ..types.axes import as_axis
 from ..types.indices import as_index_array
 
 __all__ = ["install", "sparsely", "take"]
