@@ -98,6 +98,7 @@ def eye(
     probe = xp.zeros((), dtype=dtype, device=device)
     line = xp.arange(min(rows, columns), dtype=backend_of(probe).kernels.index_dtype(probe), device=device)
     by_row = rows <= columns
+    k = max(-rows, min(k, columns))  # a diagonal further out holds as little, and may be out of reach of the index dtype
     ids = line + k if by_row else line - k
     return OneHot(ids, columns if by_row else rows, axis=1 if by_row else 0, dtype=probe.dtype, mode="drop")
 

@@ -16,7 +16,7 @@ from .folds import MAX, MIN, Reduction, group_entries, reduce_frame, squeeze
 from .frames import coalesce, distinct
 from .reshape import reshape
 from .shapes import permute_frame
-from .wrap import settle
+from .wrap import as_tangent, settle
 
 __all__ = ["argmax", "argmin"]
 
@@ -40,7 +40,7 @@ def _position(name: str, fold: Reduction, x: Tangent, axis: int | None, keepdims
     if x.size == 0 or facts(backend, frame.values.dtype).kind == "complex":
         return call_dense(name, x, axis=axis, keepdims=keepdims)
     if axis is None:
-        flat = _position(name, fold, reshape(x, (-1,)), 0, False)
+        flat = _position(name, fold, as_tangent(reshape(x, (-1,))), 0, False)
         return backend.xp.reshape(flat, (1,) * x.ndim) if keepdims else flat
     number = as_axis(axis, x.ndim)
     frame = distinct(frame)

@@ -17,7 +17,7 @@ from .fallback import library_function
 from .frames import broadcast_shapes, distinct, expand
 from .reshape import reshape
 from .shapes import broadcast_to, concat, expand_dims, permute_dims, roll
-from .wrap import held_array
+from .wrap import as_tangent, held_array
 
 __all__ = ["broadcast_arrays", "diff", "meshgrid", "moveaxis", "repeat", "tile", "unstack"]
 
@@ -38,7 +38,7 @@ def moveaxis(x: Tangent, source: int | tuple[int, ...], destination: int | tuple
 def repeat(x: Tangent, repeats: Any, /, *, axis: int | None = None) -> Any:
     """Each element so many times in a row: a broadcast over a new axis, merged with the old one."""
     if axis is None:
-        return repeat(reshape(x, (-1,)), repeats, axis=0)
+        return repeat(as_tangent(reshape(x, (-1,))), repeats, axis=0)
     number = as_axis(axis, x.ndim)
     if isinstance(repeats, Tangent):
         repeats = implicit(repeats, "repeat")
@@ -75,7 +75,7 @@ def tile(x: Tangent, repetitions: tuple[int, ...], /) -> Any:
     counts = (1,) * (ndim - len(counts)) + counts
     if any(n < 0 for n in counts):
         raise ValueError(f"repetitions must be at least 0, not {counts}")
-    x = reshape(x, shape)
+    x = as_tangent(reshape(x, shape))
     x = expand_dims(x, axis=tuple(range(0, 2 * ndim, 2))) if ndim else x
     x = broadcast_to(x, tuple(n for pair in zip(counts, shape, strict=True) for n in pair))
     return reshape(x, tuple(n * m for n, m in zip(counts, shape, strict=True)))

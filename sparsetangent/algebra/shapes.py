@@ -17,7 +17,7 @@ from .folds import squeeze as squeeze_dense
 from .folds import sum_frame
 from .frames import align, broadcast_shapes, drop_axes, expand, pad_outside, promote, store
 from .reshape import reshape
-from .wrap import like, operand_frames, reshaped, settle
+from .wrap import as_tangent, like, operand_frames, reshaped, settle
 
 __all__ = [
     "broadcast_to",
@@ -191,7 +191,7 @@ def _map_ids(frame: Frame, maps: dict[int, Any]) -> Frame:
 def roll(x: Tangent, /, shift: int | tuple[int, ...], *, axis: int | tuple[int, ...] | None = None) -> Any:
     """Shift along axes, what leaves at the end comes in at the start; with no axis, along the flattened tangent."""
     if axis is None:
-        return reshape(roll(reshape(x, (-1,)), shift, axis=0), x.shape) if x.size else x
+        return reshape(roll(as_tangent(reshape(x, (-1,))), shift, axis=0), x.shape) if x.size else x
     shifts = shift if isinstance(shift, tuple) else (shift,)
     given = axis if isinstance(axis, tuple) else (axis,)
     if len(shifts) == 1:

@@ -11,7 +11,7 @@ from ..types.one_hot import is_weak
 from .dense import dense_of
 from .frames import frame_of_array
 
-__all__ = ["held_array", "like", "operand_frames", "reshaped", "settle"]
+__all__ = ["as_tangent", "held_array", "like", "operand_frames", "reshaped", "settle"]
 
 
 def like(t: Tangent | None, frame: Frame) -> Tangent:
@@ -37,6 +37,11 @@ def settle(t: Tangent | None, frame: Frame) -> Tangent | Array:
 def reshaped(t: Tangent, frame: Frame) -> Tangent | Array:
     """The result of a change of shape: a sum of whole arrays stays one, and an array takes the place of the last stored axis."""
     return like(t, frame) if frame.axes or not t._frame().axes else dense_of(frame)
+
+
+def as_tangent(x: Tangent | Array) -> Tangent:
+    """A tangent as it is, an array as a sum of one: what is left of a tangent whose last stored axis a reshape removed."""
+    return x if isinstance(x, Tangent) else IndexedSlices._of(frame_of_array(x))
 
 
 def held_array(x: Any) -> Array:
