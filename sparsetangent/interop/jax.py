@@ -132,6 +132,7 @@ def compact_value_and_grad(f: Callable[..., Any], *, has_aux: bool = False) -> C
     @wraps(f)
     def value_and_gradients(params: Any, *args: Any, **kwargs: Any) -> Any:
         leaves, tree = jax.tree.flatten(params)
+        leaves = [jnp.asarray(x) for x in leaves]
         _refuse_integers(leaves)
         program, out = jax.make_jaxpr(lambda *x: f(tree.unflatten(x), *args, **kwargs), return_shape=True)(*leaves)
         invars = program.jaxpr.invars
@@ -153,18 +154,18 @@ def compact_value_and_grad(f: Callable[..., Any], *, has_aux: bool = False) -> C
         (value, (aux, ids)), (perturbed, rows) = jax.value_and_grad(run, (0, 1), has_aux=True)(
             [leaves[i] for i in dense], deltas
         )
-        gradients: list[Any] = [Zero(jnp.shape(x), like=jnp.asarray(x)) for x in leaves]
+        gradients: list[Any] = [Zero(x.shape, like=x) for x in leaves]
         for i, gradient in zip(dense, perturbed, strict=True):
             gradients[i] = gradient
         for i in set(tables.values()):
             read = zip(lookups, ids, rows, strict=True)
-            gradients[i] = add_n([_slices(k, jnp.shape(leaves[i]), at, dy) for k, at, dy in read if k.table == i])
+            gradients[i] = add_n([_slices(k, leaves[i].shape, at, dy) for k, at, dy in read if k.table == i])
         return ((value, aux) if has_aux else value), tree.unflatten(gradients)
 
     return value_and_gradients
 
 
-def _refuse_integers(leaves: list[Any]) -> None:
+def _refuse_integers(leaves: list[Array]) -> None:
     for x in leaves:
         if not jnp.issubdtype(jnp.result_type(x), jnp.inexact):
             raise TypeError(

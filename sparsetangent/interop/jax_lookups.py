@@ -45,11 +45,19 @@ def _batch(operands: Sequence[Array], axes: Sequence[Any], *, axis: int) -> tupl
     return jax.vmap(lambda x, ids: _read(x, ids, axis=axis), tuple(axes))(x, ids), 0
 
 
+def _transpose(dy: Any, x: Any, ids: Array, *, axis: int) -> tuple[Any, None]:
+    if type(dy) is ad.Zero:
+        return ad.Zero(x.aval), None
+    like = jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype)
+    return jax.linear_transpose(lambda x: _read(x, ids, axis=axis), like)(dy)[0], None
+
+
 take_p.def_impl(_read)
 take_p.def_abstract_eval(_abstract)
 mlir.register_lowering(take_p, mlir.lower_fun(_read, multiple_results=False))
 batching.primitive_batchers[take_p] = _batch
 ad.defjvp(take_p, lambda dx, x, ids, *, axis: _read(dx, ids, axis=axis), None)
+ad.primitive_transposes[take_p] = _transpose
 
 
 class Lookup(NamedTuple):

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..algebra.frames import expand, store
 from ..types import IndexedSlices, Tangent
-from .convert import convert
+from .conversion import convert
 from .coordinates import without_padding
 
 __all__ = ["from_indexed_slices", "to_indexed_slices"]
