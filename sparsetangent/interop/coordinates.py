@@ -8,6 +8,7 @@ from ..algebra.frames import expand, keep, store
 from ..algebra.keys import frame_key
 from ..kernels.base import Array
 from ..types import Frame, IndexedSlices, Tangent
+from ..types.indexed_slices import as_axes
 from ..types.indices import as_index_array, check_ids
 
 __all__ = ["everything_stored", "from_coordinates", "stored_in_front", "with_claims", "without_padding"]
@@ -50,10 +51,20 @@ def with_claims(frame: Frame, *, unique: bool, ordered: bool) -> Frame:
 
 
 def from_coordinates(
-    coords: Sequence[Array], values: Array, shape: Sequence[int], *, unique: bool, ordered: bool
+    coords: Sequence[Array],
+    values: Array,
+    shape: Sequence[int],
+    axes: tuple[int, ...] | None = None,
+    *,
+    unique: bool = False,
+    ordered: bool = False,
 ) -> IndexedSlices:
-    """The entries of a coordinate format with every axis stored, after a look at the coordinates and at what is claimed of them."""
-    for axis, ids in enumerate(coords):
+    """The entries of a coordinate format (None: every axis stored), after a look at the coordinates and at what is claimed of them.
+
+    Negative coordinates are out of range, as they are there.
+    """
+    stored = as_axes(axes, len(shape))
+    for axis, ids in zip(stored, coords, strict=True):
         check_ids(as_index_array(ids, values), int(shape[axis]), axis, negatives=False)
-    slices = IndexedSlices(tuple(coords), values, shape, axis=tuple(range(len(shape))))
+    slices = IndexedSlices(tuple(coords), values, shape, axis=stored)
     return IndexedSlices._of(with_claims(slices._frame(), unique=unique, ordered=ordered))

@@ -150,7 +150,7 @@ def compact_value_and_grad(f: Callable[..., Any], *, has_aux: bool = False) -> C
             value, aux = result if has_aux else (result, None)
             return value, (aux, ids)
 
-        deltas = [jnp.zeros(k.rows.shape, k.rows.dtype) for k in lookups]
+        deltas = [-jnp.zeros(k.rows.shape, k.rows.dtype) for k in lookups]  # -0.0 changes no number, 0.0 would change -0.0
         (value, (aux, ids)), (perturbed, rows) = jax.value_and_grad(run, (0, 1), has_aux=True)(
             [leaves[i] for i in dense], deltas
         )
@@ -178,8 +178,14 @@ def _slices(lookup: Lookup, shape: tuple[int, ...], ids: Array, rows: Array) -> 
     loops = range(lookup.loops)
     rows = jnp.moveaxis(rows, tuple(loops), tuple(lookup.axis + i for i in loops))
     frame = take_vjp(rows, shape, ids, lookup.axis, validate=False)._frame()
-    # What is seen was checked; the rest may hold padding, and a branch that was not taken is nothing else.
-    if not is_seen(ids) or bool(jnp.any(ids >= lookup.size)):
+    padded = not is_seen(ids)
+    if not padded and (outside := np.flatnonzero(np.asarray(ids) >= lookup.size)).size:
+        if lookup.sure:  # ids that the program computed are seen here for the first time
+            raise IndexError(
+                f"ids hold one that is out of range at position {outside[0]}; axis {lookup.axis} has size {lookup.size}"
+            )
+        padded = True
+    if padded:
         frame = blank_padding(frame._replace(padded=True))
     return IndexedSlices._of(frame)
 

@@ -155,6 +155,26 @@ def test_a_batch_of_tables_has_a_batch_of_gradients():
     np.testing.assert_allclose(jax.vmap(st.densify)(got["table"]), wanted["table"], rtol=1e-12)
 
 
+def test_the_value_is_that_of_the_function_to_the_last_bit():
+    """A zero of either sign is read as it is."""
+    x = jnp.asarray([0.0, -0.0, 3.0])
+    f = compact_value_and_grad(lambda x: jnp.sum(jnp.sign(1 / take(x, [1, 2]))))
+    assert f(x)[0] == jax.jit(f)(x)[0] == 0.0
+    z = jnp.asarray([complex(-0.0, -0.0)])
+    g = compact_value_and_grad(lambda z: jnp.sum(jnp.sign(1 / jnp.imag(take(z, [0]))) + jnp.sign(1 / jnp.real(take(z, [0])))))
+    assert g(z)[0] == -2.0
+
+
+def test_effects_of_the_function_are_kept(capfd):
+    def f(x):
+        jax.debug.print("sum {}", jnp.sum(take(x, [1])))
+        return jnp.sum(take(x, [1]))
+
+    compact_value_and_grad(f)(jnp.asarray([1.0, 2.5]))
+    jax.effects_barrier()
+    assert "sum 2.5" in capfd.readouterr().out
+
+
 def test_params_of_numpy_and_python():
     p = {"table": np.random.default_rng(0).normal(size=(4, 2)), "scale": 3.0}
     value, gradients = compact_value_and_grad(lambda p: p["scale"] * jnp.sum(take(p["table"], [1, 1])))(p)
@@ -222,8 +242,10 @@ def test_ids_out_of_range():
         f(x, jnp.asarray([0, 9]))
     with pytest.raises(IndexError, match="holds -5 at position 0"):
         jax.jit(lambda x: take(x, [-5]))(x)
-    with pytest.raises(IndexError, match="position 2; axis 0 has size 4"):
-        computed(x, jnp.asarray([0, 1, 3]))
+    in_a_scan = compact_value_and_grad(lambda x, ids: jax.lax.scan(lambda c, i: (c + take(x, i).sum(), None), 0.0, ids + 1)[0])
+    for g in (computed, in_a_scan):
+        with pytest.raises(IndexError, match="position 2; axis 0 has size 4"):
+            g(x, jnp.asarray([0, 1, 3]))
     value, gradient = jax.jit(f)(x, jnp.asarray([2, 9, -5, -1]))  # unseen, they read zeros and get no gradient
     wanted = np.zeros((4, 2))
     wanted[[2, 3]] = 2 * np.asarray(x)[[2, 3]]
