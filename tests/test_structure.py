@@ -185,3 +185,9 @@ def test_the_dense_answer_is_refused(t):
     with pytest.raises(TypeError, match="iterated"):
         list(t)
     assert len(repr(t)) < 300
+
+
+def test_a_zero_stores_axes_of_any_length(t, small):
+    """Nothing has no positions, so none are counted."""
+    for zero in (Zero((ROWS, 2), like=t), Zero((2, ROWS), like=t).mT):
+        assert np.allclose(oracle.to_numpy(sp.add_n([zero, t])[3]), small[3])

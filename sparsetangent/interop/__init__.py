@@ -8,7 +8,7 @@ from importlib import import_module as _import_module
 from importlib.util import find_spec as _find_spec
 from typing import Any as _Any
 
-from .convert import convert
+from .conversion import convert
 
 __all__ = ["convert"]
 

@@ -9,13 +9,12 @@ from ..algebra.keys import frame_key
 from ..kernels.base import Array
 from ..registry import apply
 from ..types import Frame, IndexedSlices, Tangent
-from ..types.axes import as_shape
+from ..types.axes import as_axes, as_shape
 from ..types.indices import as_index_array, check_ids
 
 __all__ = [
     "everything_stored",
     "from_coordinates",
-    "slices_from_outside",
     "stored_in_front",
     "with_claims",
     "without_padding",
@@ -63,42 +62,31 @@ def with_claims(frame: Frame, *, unique: bool, ordered: bool) -> Frame:
 
 
 def from_coordinates(
-    coords: Sequence[Array], values: Array, shape: Sequence[int], *, unique: bool, ordered: bool
-) -> IndexedSlices:
-    """The entries of a coordinate format with every axis stored, after a look at the coordinates and at what is claimed of them."""
-    for axis, ids in enumerate(coords):
-        check_ids(as_index_array(ids, values), int(shape[axis]), axis, negatives=False)
-    slices = IndexedSlices(tuple(coords), values, shape, axis=tuple(range(len(shape))))
-    return IndexedSlices._of(with_claims(slices._frame(), unique=unique, ordered=ordered))
-
-
-def slices_from_outside(
-    ids: Sequence[Array],
+    coords: Sequence[Array],
     values: Array,
     shape: Sequence[int],
-    axes: Sequence[int],
+    axes: Sequence[int] | None = None,
     *,
     unique: bool = False,
     ordered: bool = False,
     padded: bool = False,
 ) -> IndexedSlices:
-    """`IndexedSlices` from a file or another library, after a look at every id and at what is claimed; waits for a device.
+    """The entries of a coordinate format (None: every axis stored), after a look at the coordinates and at what is claimed of them.
 
     Raises
     ------
     IndexError
-        An id out of range: negative ones do not count from the end here, and only `padded` allows the axis size.
+        A coordinate out of range. Negative ones are, and only `padded` allows the axis size.
     ValueError
-        Shapes that do not fit together, or a claim of `unique` or `ordered` that is not true.
+        Shapes that do not fit together, or a claim that is not true.
     """
     full = as_shape(shape)
-    room = tuple(n + (padded and a in axes) for a, n in enumerate(full))
-    for axis, column in zip(axes, ids, strict=True):
-        if not 0 <= axis < len(full):
-            raise ValueError(f"axis {axis} is out of range for {len(full)} axes")
-        check_ids(as_index_array(column, values), room[axis], axis, validate="now", negatives=False)
-    frame = IndexedSlices(tuple(ids), values, room, axis=tuple(axes), validate=False)._frame()
-    frame = frame._replace(shape=full, padded=padded)
+    stored = as_axes(None if axes is None else tuple(axes), len(full))
+    room = tuple(n + (padded and a in stored) for a, n in enumerate(full))
+    for axis, ids in zip(stored, coords, strict=True):
+        check_ids(as_index_array(ids, values), room[axis], axis, negatives=False)
+    frame = IndexedSlices(tuple(coords), values, room, axis=stored)._frame()
     if padded:
-        frame = apply("blank_padding", frame)  # a row of padding is zero, whatever it was given as
+        # A row of padding is zero, whatever it was given as.
+        frame = apply("blank_padding", frame._replace(shape=full, padded=True))
     return IndexedSlices._of(with_claims(frame, unique=unique, ordered=ordered))

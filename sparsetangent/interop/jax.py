@@ -132,6 +132,7 @@ def compact_value_and_grad(f: Callable[..., Any], *, has_aux: bool = False) -> C
     @wraps(f)
     def value_and_gradients(params: Any, *args: Any, **kwargs: Any) -> Any:
         leaves, tree = jax.tree.flatten(params)
+        leaves = [jnp.asarray(x) for x in leaves]
         _refuse_integers(leaves)
         program, out = jax.make_jaxpr(lambda *x: f(tree.unflatten(x), *args, **kwargs), return_shape=True)(*leaves)
         invars = program.jaxpr.invars
@@ -149,22 +150,22 @@ def compact_value_and_grad(f: Callable[..., Any], *, has_aux: bool = False) -> C
             value, aux = result if has_aux else (result, None)
             return value, (aux, ids)
 
-        deltas = [jnp.zeros(k.rows.shape, k.rows.dtype) for k in lookups]
+        deltas = [-jnp.zeros(k.rows.shape, k.rows.dtype) for k in lookups]  # -0.0 changes no number, 0.0 would change -0.0
         (value, (aux, ids)), (perturbed, rows) = jax.value_and_grad(run, (0, 1), has_aux=True)(
             [leaves[i] for i in dense], deltas
         )
-        gradients: list[Any] = [Zero(jnp.shape(x), like=jnp.asarray(x)) for x in leaves]
+        gradients: list[Any] = [Zero(x.shape, like=x) for x in leaves]
         for i, gradient in zip(dense, perturbed, strict=True):
             gradients[i] = gradient
         for i in set(tables.values()):
             read = zip(lookups, ids, rows, strict=True)
-            gradients[i] = add_n([_slices(k, jnp.shape(leaves[i]), at, dy) for k, at, dy in read if k.table == i])
+            gradients[i] = add_n([_slices(k, leaves[i].shape, at, dy) for k, at, dy in read if k.table == i])
         return ((value, aux) if has_aux else value), tree.unflatten(gradients)
 
     return value_and_gradients
 
 
-def _refuse_integers(leaves: list[Any]) -> None:
+def _refuse_integers(leaves: list[Array]) -> None:
     for x in leaves:
         if not jnp.issubdtype(jnp.result_type(x), jnp.inexact):
             raise TypeError(
@@ -177,8 +178,14 @@ def _slices(lookup: Lookup, shape: tuple[int, ...], ids: Array, rows: Array) -> 
     loops = range(lookup.loops)
     rows = jnp.moveaxis(rows, tuple(loops), tuple(lookup.axis + i for i in loops))
     frame = take_vjp(rows, shape, ids, lookup.axis, validate=False)._frame()
-    # What is seen was checked; the rest may hold padding, and a branch that was not taken is nothing else.
-    if not is_seen(ids) or bool(jnp.any(ids >= lookup.size)):
+    padded = not is_seen(ids)
+    if not padded and (outside := np.flatnonzero(np.asarray(ids) >= lookup.size)).size:
+        if lookup.sure:  # ids that the program computed are seen here for the first time
+            raise IndexError(
+                f"ids hold one that is out of range at position {outside[0]}; axis {lookup.axis} has size {lookup.size}"
+            )
+        padded = True
+    if padded:
         frame = blank_padding(frame._replace(padded=True))
     return IndexedSlices._of(frame)
 

@@ -45,11 +45,19 @@ def _batch(operands: Sequence[Array], axes: Sequence[Any], *, axis: int) -> tupl
     return jax.vmap(lambda x, ids: _read(x, ids, axis=axis), tuple(axes))(x, ids), 0
 
 
+def _transpose(dy: Any, x: Any, ids: Array, *, axis: int) -> tuple[Any, None]:
+    if type(dy) is ad.Zero:
+        return ad.Zero(x.aval), None
+    like = jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype)
+    return jax.linear_transpose(lambda x: _read(x, ids, axis=axis), like)(dy)[0], None
+
+
 take_p.def_impl(_read)
 take_p.def_abstract_eval(_abstract)
 mlir.register_lowering(take_p, mlir.lower_fun(_read, multiple_results=False))
 batching.primitive_batchers[take_p] = _batch
 ad.defjvp(take_p, lambda dx, x, ids, *, axis: _read(dx, ids, axis=axis), None)
+ad.primitive_transposes[take_p] = _transpose
 
 
 class Lookup(NamedTuple):
@@ -61,6 +69,8 @@ class Lookup(NamedTuple):
     rows: Any
     """Shape and dtype of what is read, with the lengths of the loops around it in front."""
     loops: int
+    sure: bool
+    """Whether it is always done: in a branch that is not taken it reads nothing."""
 
 
 class _Body(NamedTuple):
@@ -69,6 +79,7 @@ class _Body(NamedTuple):
     program: Any
     operands: Sequence[Any]
     length: int | None = None
+    sure: bool = True
 
 
 Tables = dict[Any, int]
@@ -84,7 +95,7 @@ def _bodies(eqn: Any) -> list[_Body] | None:
     if name == "scan":
         return [_Body(params["jaxpr"], eqn.invars, params["length"])]
     if name == "cond":
-        return [_Body(branch, eqn.invars[1:]) for branch in params["branches"]]
+        return [_Body(branch, eqn.invars[1:], sure=False) for branch in params["branches"]]
     return None
 
 
@@ -111,7 +122,7 @@ def find_lookups(jaxpr: Any, tables: Tables) -> tuple[list[Lookup], set[int]]:
         else:
             for body in bodies:
                 inner, inner_others = find_lookups(body.program.jaxpr, _inside(body, tables))
-                found += inner if body.length is None else [_in_loop(lookup, body.length) for lookup in inner]
+                found += [_from_inside(body, lookup) for lookup in inner]
                 others |= inner_others
     return found, others
 
@@ -119,7 +130,7 @@ def find_lookups(jaxpr: Any, tables: Tables) -> tuple[list[Lookup], set[int]]:
 def _lookup(eqn: Any, table: int) -> Lookup:
     axis, rows = eqn.params["axis"], eqn.outvars[0].aval
     size = eqn.invars[0].aval.shape[axis]
-    return Lookup(table, axis, size, jax.ShapeDtypeStruct(rows.shape, rows.dtype), 0)
+    return Lookup(table, axis, size, jax.ShapeDtypeStruct(rows.shape, rows.dtype), 0, True)
 
 
 def _varies(eqn: Any, held: list[int]) -> bool:
@@ -127,8 +138,11 @@ def _varies(eqn: Any, held: list[int]) -> bool:
     return bool(eqn.primitive.name == "scan" and max(held) >= eqn.params["num_consts"])
 
 
-def _in_loop(lookup: Lookup, length: int) -> Lookup:
-    rows = jax.ShapeDtypeStruct((length, *lookup.rows.shape), lookup.rows.dtype)
+def _from_inside(body: _Body, lookup: Lookup) -> Lookup:
+    lookup = lookup._replace(sure=lookup.sure and body.sure)
+    if body.length is None:
+        return lookup
+    rows = jax.ShapeDtypeStruct((body.length, *lookup.rows.shape), lookup.rows.dtype)
     return lookup._replace(rows=rows, loops=lookup.loops + 1)
 
 
@@ -150,7 +164,6 @@ def evaluate(program: Any, args: Sequence[Any], tables: Tables, deltas: Sequence
             results = jax.core.eval_jaxpr(run, (), *map(read, run.invars))
         elif eqn.primitive is take_p:
             table, places = map(read, eqn.invars)
-            _refuse_outside(places, table.shape[eqn.params["axis"]], eqn.params["axis"])
             results = [take_p.bind(table, places, **eqn.params) + left.pop(0)]
             ids.append(jnp.asarray(places))
         else:
@@ -181,12 +194,6 @@ def _program(jaxpr: Any, eqns: list[Any]) -> Any:
         needed.update((v, None) for v in eqn.invars if isinstance(v, Var) and v not in made)
         made.update((v, None) for v in eqn.outvars)
     return jaxpr.replace(constvars=[], invars=list(needed), outvars=list(made), eqns=eqns)
-
-
-def _refuse_outside(ids: Array, size: int, axis: int) -> None:
-    """Ids that the program computed are seen here for the first time, if values can be seen at all."""
-    if is_seen(ids) and (outside := np.flatnonzero(np.asarray(ids) >= size)).size:
-        raise IndexError(f"ids hold one that is out of range at position {outside[0]}; axis {axis} has size {size}")
 
 
 def is_seen(ids: Array) -> bool:

@@ -22,8 +22,8 @@ from ..backend import backend_of
 from ..kernels.base import Array, Namespace
 from ..types import Fill, IndexedSlices, OneHot, Tangent, Zero
 from ..types.tangent import dtype_name
-from .convert import convert
-from .coordinates import slices_from_outside
+from .conversion import convert
+from .coordinates import from_coordinates
 
 __all__ = ["load", "save"]
 
@@ -178,7 +178,7 @@ def _slices(spec: Spec, tensors: Tensors) -> IndexedSlices:
     if len(full) == len(values.shape) and all(m in (1, n) for m, n in zip(values.shape, full, strict=True)):
         values = np.broadcast_to(values, full)  # a dense axis of size 1 stands for the whole
     known = {key: spec[key] for key in ("unique", "ordered", "padded")}
-    return slices_from_outside([_read(i, tensors) for i in spec["indices"]], values, shape, axes, **known)
+    return from_coordinates([_read(i, tensors) for i in spec["indices"]], values, shape, axes, **known)
 
 
 def _one_hot(spec: Spec, tensors: Tensors) -> OneHot:

@@ -8,8 +8,8 @@ import numpy as np
 
 from ..algebra.frames import expand, store
 from ..types import IndexedSlices, Tangent
-from .convert import convert
-from .coordinates import without_padding
+from .conversion import convert
+from .coordinates import from_coordinates, without_padding
 
 __all__ = ["from_indexed_slices", "to_indexed_slices"]
 
@@ -96,7 +96,7 @@ def from_indexed_slices(x: Any, shape: tuple[int, ...] | None = None) -> Indexed
         raise ValueError("x does not know its dense shape; give shape=")
     if None not in (known, shape) and known != tuple(shape or ()):
         raise ValueError(f"shape {shape} is not the dense shape {known} of x")
-    return IndexedSlices(_host(x.indices), _host(x.values), known if known is not None else shape or ())
+    return from_coordinates((_host(x.indices),), _host(x.values), known if known is not None else shape or (), (0,))
 
 
 def _host(x: Any) -> Any:

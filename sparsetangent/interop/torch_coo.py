@@ -12,7 +12,7 @@ from ..algebra.frames import coalesce, expand, store, take_entries
 from ..backend import backend_of
 from ..types import Frame, IndexedSlices, Tangent
 from ..types.indices import check_ids
-from .coordinates import slices_from_outside, stored_in_front, without_padding
+from .coordinates import from_coordinates, stored_in_front, without_padding
 
 __all__ = ["from_torch", "smaller_form", "to_torch", "wrong_type"]
 
@@ -141,7 +141,7 @@ def from_torch(x: torch.Tensor) -> IndexedSlices:
     values = x.values() if x.is_coalesced() else x._values()
     axes = tuple(range(x.sparse_dim()))
     known = x.is_coalesced()
-    return slices_from_outside(x._indices().unbind(0), values, tuple(x.shape), axes, unique=known, ordered=known)
+    return from_coordinates(x._indices().unbind(0), values, tuple(x.shape), axes, unique=known, ordered=known)
 
 
 def smaller_form(frame: Frame) -> torch.Tensor:

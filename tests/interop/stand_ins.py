@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
-from unittest import mock
 
 import array_api_compat.numpy as xp
 import numpy as np
@@ -33,10 +32,25 @@ class Slices:
 
 
 @contextmanager
+def _importable(modules: dict[str, ModuleType]) -> Iterator[None]:
+    """With these in `sys.modules`; what else is imported meanwhile stays (torch cannot be imported twice)."""
+    before = {name: sys.modules.get(name) for name in modules}
+    sys.modules.update(modules)
+    try:
+        yield
+    finally:
+        for name, module in before.items():
+            if module is None:
+                del sys.modules[name]
+            else:
+                sys.modules[name] = module
+
+
+@contextmanager
 def tensorflow() -> Iterator[None]:
     module: Any = ModuleType("tensorflow")
     module.IndexedSlices, module.convert_to_tensor = Slices, Tensor
-    with mock.patch.dict(sys.modules, {"tensorflow": module}):
+    with _importable({"tensorflow": module}):
         yield
 
 
@@ -75,7 +89,7 @@ def cupy() -> Iterator[None]:
     module.coo_matrix, module.csr_matrix = CooMatrix, CsrMatrix
     modules = {"cupyx": ModuleType("cupyx"), "cupyx.scipy": ModuleType("cupyx.scipy"), "cupyx.scipy.sparse": module}
     st.register_kernels(lambda x: isinstance(x, OnCard), lambda: GenericKernels(xp, "cupy"))
-    with mock.patch.dict(sys.modules, modules):
+    with _importable(modules):
         yield
     st.backend._PLUGINS.pop()
     st.backend._BY_TYPE.pop(OnCard, None)

@@ -60,7 +60,7 @@ def test_a_tangent_with_leading_axes_comes_back_as_it_was(axes):
 def test_bcoo_of_jax_comes_back_as_it_was():
     rng = np.random.default_rng(0)
     dense = jnp.asarray(rng.normal(size=(4, 3, 2)) * (rng.random((4, 3, 2)) < 0.5), jnp.float32)
-    for n_dense in (0, 1, 2):
+    for n_dense in (0, 1):
         x = sparse.BCOO.fromdense(dense, n_dense=n_dense)
         y = to_bcoo(from_bcoo(x))
         np.testing.assert_array_equal(x.data, y.data)

@@ -65,6 +65,14 @@ def carried(look, p, ids):
     return jax.lax.scan(lambda t, i: (0.9 * t, head(p, look(t, i))), p["table"], ids)[1].sum()
 
 
+@jax.custom_jvp
+def twice(x):
+    return 2 * x
+
+
+twice.defjvps(lambda dx, y, x: 2 * dx)
+
+
 # What the program does with the table, and how many entries its gradient then stores (None: it is dense).
 PROGRAMS = {
     "one look-up": (lambda look, p, ids: head(p, look(p["table"], ids)), 6),
@@ -84,6 +92,7 @@ PROGRAMS = {
     "cast first": (lambda look, p, ids: head(p, look(p["table"].astype(jnp.float32), ids)), None),
     "carried by a scan": (carried, None),
     "a table an example": (lambda look, p, ids: jax.vmap(lambda t, i: look(t, i % 3).sum())(p["table"][:2], ids).sum(), None),
+    "given to a function with a rule of its own": (lambda look, p, ids: head(p, look(twice(p["table"]), ids)), None),
     "given back by jit": (lambda look, p, ids: head(p, look(jax.jit(lambda t: t)(p["table"]), ids)), None),
 }
 # Compiling one operation after the other takes long; these are what differs when ids can be seen.
@@ -111,6 +120,66 @@ def test_it_equals_jax_grad(name):
             # 7 where the entries of two look-ups would take more than the dense array: they are held as all of its rows.
             assert gradients["table"].stored == stored
             np.testing.assert_allclose(loop_densify(gradients["table"]), wanted["table"], rtol=1e-10, atol=1e-12)
+
+
+def test_a_look_up_is_an_ordinary_one_everywhere_else():
+    x, v, ids = params()["table"], params(seed=1)["table"], jnp.asarray(IDS)
+    tables, batch = jnp.stack([x, v]), jnp.asarray(IDS)
+
+    def everything(look):
+        def f(x):
+            return jnp.sum(jnp.tanh(look(x, ids)) ** 2)
+
+        return (
+            look(x, ids),
+            look(x, ids % 3, 1),
+            jax.jvp(jax.grad(f), (x,), (v,)),
+            jax.grad(lambda x: jnp.vdot(jax.grad(f)(x), v))(x),
+            jax.vmap(look)(tables, batch),
+            jax.vmap(lambda x, i: look(x, i % 3, 1), (0, 1))(tables, jnp.stack([batch, batch], 1)),
+            jax.vmap(lambda x: look(x, ids))(tables),
+            jax.linear_transpose(lambda x: look(x, ids), x)(look(v, ids)),
+            jax.jacfwd(lambda x: look(x, ids[0]).sum(0))(x),
+        )
+
+    got, wanted = compiled(lambda: (everything(take), everything(ordinary)))()
+    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
+
+
+def test_a_batch_of_tables_has_a_batch_of_gradients():
+    p, program = params(), PROGRAMS["one look-up"][0]
+    tables = {k: jnp.stack([x, 2 * x]) for k, x in p.items()}
+    _, got = jax.vmap(compact_value_and_grad(lambda p, ids: program(take, p, ids)))(tables, jnp.asarray(IDS))
+    wanted = jax.vmap(jax.grad(lambda p, ids: program(ordinary, p, ids)))(tables, IDS)
+    np.testing.assert_allclose(jax.vmap(st.densify)(got["table"]), wanted["table"], rtol=1e-12)
+
+
+def test_the_value_is_that_of_the_function_to_the_last_bit():
+    """A zero of either sign is read as it is."""
+    x = jnp.asarray([0.0, -0.0, 3.0])
+    f = compact_value_and_grad(lambda x: jnp.sum(jnp.sign(1 / take(x, [1, 2]))))
+    assert f(x)[0] == jax.jit(f)(x)[0] == 0.0
+    z = jnp.asarray([complex(-0.0, -0.0)])
+    g = compact_value_and_grad(lambda z: jnp.sum(jnp.sign(1 / jnp.imag(take(z, [0]))) + jnp.sign(1 / jnp.real(take(z, [0])))))
+    assert g(z)[0] == -2.0
+
+
+def test_effects_of_the_function_are_kept(capfd):
+    def f(x):
+        jax.debug.print("sum {}", jnp.sum(take(x, [1])))
+        return jnp.sum(take(x, [1]))
+
+    compact_value_and_grad(f)(jnp.asarray([1.0, 2.5]))
+    jax.effects_barrier()
+    assert "sum 2.5" in capfd.readouterr().out
+
+
+def test_params_of_numpy_and_python():
+    p = {"table": np.random.default_rng(0).normal(size=(4, 2)), "scale": 3.0}
+    value, gradients = compact_value_and_grad(lambda p: p["scale"] * jnp.sum(take(p["table"], [1, 1])))(p)
+    assert value == pytest.approx(6 * p["table"][1].sum()) and gradients["table"].values.tolist() == [[3.0, 3.0]] * 2
+    assert gradients["scale"] == pytest.approx(2 * p["table"][1].sum())
 
 
 def arrays_of(jaxpr):
@@ -173,8 +242,10 @@ def test_ids_out_of_range():
         f(x, jnp.asarray([0, 9]))
     with pytest.raises(IndexError, match="holds -5 at position 0"):
         jax.jit(lambda x: take(x, [-5]))(x)
-    with pytest.raises(IndexError, match="position 2; axis 0 has size 4"):
-        computed(x, jnp.asarray([0, 1, 3]))
+    in_a_scan = compact_value_and_grad(lambda x, ids: jax.lax.scan(lambda c, i: (c + take(x, i).sum(), None), 0.0, ids + 1)[0])
+    for g in (computed, in_a_scan):
+        with pytest.raises(IndexError, match="position 2; axis 0 has size 4"):
+            g(x, jnp.asarray([0, 1, 3]))
     value, gradient = jax.jit(f)(x, jnp.asarray([2, 9, -5, -1]))  # unseen, they read zeros and get no gradient
     wanted = np.zeros((4, 2))
     wanted[[2, 3]] = 2 * np.asarray(x)[[2, 3]]

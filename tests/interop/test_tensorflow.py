@@ -69,6 +69,10 @@ def test_errors():
     assert from_indexed_slices(x, (6, 3)).shape == (6, 3)
     with pytest.raises(IndexError, match="holds 5 at position 1"):
         from_indexed_slices(x, (4, 3))
+    with pytest.raises(IndexError, match="holds -1 at position 0"):
+        from_indexed_slices(Slices(Tensor(np.ones((1, 3))), Tensor([-1])), (4, 3))
+    with pytest.raises(ValueError, match="axis 0 is out of range for 0 axes"):
+        from_indexed_slices(Slices(Tensor(np.ones(1)), Tensor([0])), ())
     x.dense_shape = Tensor([6, 3])
     with pytest.raises(ValueError, match=r"shape \(7, 3\) is not the dense shape \(6, 3\)"):
         from_indexed_slices(x, (7, 3))

@@ -116,3 +116,9 @@ def test_no_nan_comes_out_of_padding(backend, layout, hazard):
         got = oracle.to_numpy(st.densify(then(t.__array_namespace__(), y)))
         wanted = oracle.to_numpy(st.densify(then(st.namespace(np), plain)))
         assert oracle.close(got, wanted, rtol=1e-11, atol=1e-11), f"{name}: {got} is not {wanted}"
+
+
+def test_padding_beside_an_axis_without_places(xp):
+    none = xp.asarray(np.zeros(0, np.int32))
+    t = IndexedSlices((none, none, none), xp.zeros((0,)), (3, 0, 2), axis=(0, 1, 2)).coalesce(size=2)
+    assert [oracle.to_numpy(ids).tolist() for ids in t.coords] == [[3, 3], [0, 0], [2, 2]]
