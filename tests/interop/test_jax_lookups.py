@@ -357,7 +357,7 @@ def test_take_and_its_gradient_by_loops():
         np.testing.assert_allclose(loop_densify(gradient), wanted, rtol=1e-12)
         assert gradient.axis == (axis % len(shape),)
 
-    for_all(SimpleNamespace(backend_name="jax"), check, cases(), examples=250)
+    for_all(SimpleNamespace(backend_name="jax"), check, cases(), examples=150)
 
 
 def test_a_table_without_rows():
