@@ -167,10 +167,8 @@ def compact_value_and_grad(f: Callable[..., Any], *, has_aux: bool = False) -> C
 
 def _refuse_integers(leaves: list[Array]) -> None:
     for x in leaves:
-        if not jnp.issubdtype(jnp.result_type(x), jnp.inexact):
-            raise TypeError(
-                f"params must hold floating or complex arrays, not {jnp.result_type(x)}: there is no gradient for it"
-            )
+        if not jnp.issubdtype(x.dtype, jnp.inexact):
+            raise TypeError(f"params must hold floating or complex arrays, not {x.dtype}: there is no gradient for it")
 
 
 def _slices(lookup: Lookup, shape: tuple[int, ...], ids: Array, rows: Array) -> IndexedSlices:

@@ -117,9 +117,10 @@ def find_lookups(jaxpr: Any, tables: Tables) -> tuple[list[Lookup], set[int]]:
         bodies = _bodies(eqn) if held else None
         if held == [0] and eqn.primitive is take_p:
             found.append(_lookup(eqn, tables[eqn.invars[0]]))
-        elif bodies is None or _varies(eqn, held):
+        elif bodies is None:
             others |= {tables[eqn.invars[i]] for i in held}
         else:
+            others |= {tables[eqn.invars[i]] for i in held if _varies(eqn, i)}
             for body in bodies:
                 inner, inner_others = find_lookups(body.program.jaxpr, _inside(body, tables))
                 found += [_from_inside(body, lookup) for lookup in inner]
@@ -133,9 +134,9 @@ def _lookup(eqn: Any, table: int) -> Lookup:
     return Lookup(table, axis, size, jax.ShapeDtypeStruct(rows.shape, rows.dtype), 0, True)
 
 
-def _varies(eqn: Any, held: list[int]) -> bool:
-    """Whether a loop gets a table as what it carries or runs over, so that it is not the same in each turn."""
-    return bool(eqn.primitive.name == "scan" and max(held) >= eqn.params["num_consts"])
+def _varies(eqn: Any, operand: int) -> bool:
+    """Whether a loop carries an operand or runs over it, so that it is not the same in each turn."""
+    return bool(eqn.primitive.name == "scan" and operand >= eqn.params["num_consts"])
 
 
 def _from_inside(body: _Body, lookup: Lookup) -> Lookup:
