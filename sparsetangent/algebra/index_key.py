@@ -96,7 +96,7 @@ def _tokens(item: Any, like: Array) -> list[Any]:
         # As NumPy does, a list of bools is a mask.
         item = backend_of(like).xp.asarray(item, device=device_of(like)) if len(item) else as_index_array(item, like)
     if isinstance(item, Tangent):
-        return _from_tangent(item)
+        return _from_tangent(item, like)
     if not is_array(item):
         raise IndexError(f"an index is an integer, a slice, an ellipsis, None or an integer or bool array, not {item!r}")
     backend = backend_of(item)
@@ -109,9 +109,11 @@ def _tokens(item: Any, like: Array) -> list[Any]:
     return [_FromMask(ids, tuple(item.shape), axis) for axis, ids in enumerate(backend.xp.nonzero(item))]
 
 
-def _from_tangent(item: Tangent) -> list[Any]:
+def _from_tangent(item: Tangent, like: Array) -> list[Any]:
     """A compact mask as the coordinates that it holds, compact indices as the dense array."""
     frame = item._frame()
+    if frame.backend is not backend_of(like):
+        raise TypeError(f"an index of {frame.backend.name} does not index an array of {backend_of(like).name}")
     if facts(frame.backend, frame.values.dtype).kind != "bool" or isinstance(item, Fill) or not item.ndim:
         return _tokens(implicit(item, "getitem"), frame.values)
     return [_FromMask(ids, item.shape, axis) for axis, ids in enumerate(nonzero_coordinates(frame))]

@@ -33,13 +33,13 @@ def where(condition: Any, x1: Any, x2: Any, /) -> Any:
     tangents = [x for x in (condition, x1, x2) if isinstance(x, Tangent)]
     like_frame = tangents[0]._frame()
     xp = like_frame.backend.xp
-    dtype, arrays = _branches(like_frame, x1, x2)
+    dtype, arrays = _branches(like_frame, condition, x1, x2)
     if not (_leaves_zeros(x2) and (_leaves_zeros(x1) or _leaves_zeros(condition))):
         return _where_dense(condition, arrays, dtype)
     (chosen, *_) = operand_frames(condition, *(x for x in tangents if x is not condition))
-    if chosen.values.dtype != xp.bool:
-        raise TypeError(f"the condition of where must be bool, not {chosen.values.dtype}")
     chosen = distinct(chosen)
+    if chosen.values.dtype != xp.bool:
+        chosen = chosen._replace(values=chosen.values != 0)
     then, other = (promote(f, dtype) for f in operand_frames(*arrays))
     shape = broadcast_shapes(chosen.shape, then.shape, other.shape)
     zero = xp.zeros((), dtype=dtype, device=device_of(then.values))
@@ -61,14 +61,12 @@ def _leaves_zeros(x: Any) -> bool:
     return _is_zero(x) or (isinstance(x, Tangent) and not isinstance(x, Fill))
 
 
-def _branches(frame: Frame, *branches: Any) -> tuple[DType, list[Any]]:
+def _branches(frame: Frame, condition: Any, *branches: Any) -> tuple[DType, list[Any]]:
     """The dtype of the result, and the branches with their numbers made arrays of it."""
     xp, device = frame.backend.xp, device_of(frame.values)
     probes = [x if _is_number(x) else xp.zeros((0,) if len(x.shape) else (), dtype=x.dtype) for x in branches]
-    condition = xp.zeros((0,), dtype=xp.bool)
-    dtype = (
-        xp.where(condition, *probes).dtype if not all(map(_is_number, branches)) else xp.asarray(probes[0] + probes[1]).dtype
-    )
+    asked = xp.zeros((0,), dtype=condition.dtype)  # refused where the library takes bools only
+    dtype = xp.where(asked, *probes).dtype if not all(map(_is_number, branches)) else xp.asarray(probes[0] + probes[1]).dtype
     return dtype, [xp.asarray(x, dtype=dtype, device=device) if _is_number(x) else x for x in branches]
 
 

@@ -35,10 +35,13 @@ def test_class(eager, law):
     """The functions of one class: many, so on few tangents."""
     xp, check = eager, laws._LAWS[law]
     dtypes = strategies.dtypes_of(xp, ("bool", "int32", "uint8", "float32", "float64", "complex64"))
-    for_all(xp, check, strategies.tangents(xp, dtypes=dtypes), examples=24)
+    for_all(xp, check, strategies.tangents(xp, dtypes=dtypes), examples=16)
 
 
-@pytest.mark.parametrize("structure", [s for s in Structure if s is not Structure.LINEAR])
+COMPILED = (Structure.VALUE, Structure.FOLD, Structure.ALONG, Structure.MOVE, Structure.READ, Structure.CONTRACTION)
+
+
+@pytest.mark.parametrize("structure", COMPILED)
 def test_class_on_jax(jax_library, structure):
     """JAX compiles each function anew for every shape: one tangent, the first way to call each function (with x64) or the last."""
     tried = {o.name.partition("(")[0]: o for o in standard.operations_of(structure, (4, 2))}
