@@ -6,12 +6,57 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from sparsetangent.registry import TABLE, Structure
+
 from .exceptions import Exemption
 
-__all__ = ["Outcomes", "Scores"]
+__all__ = ["Outcomes", "Scores", "can_keep", "function_of"]
+
+_NEVER = (Structure.DENSE, Structure.LIBRARY, Structure.INSPECTION)
+_METHODS = {
+    "and": "bitwise_and",
+    "or": "bitwise_or",
+    "xor": "bitwise_xor",
+    "invert": "bitwise_invert",
+    "sub": "subtract",
+    "mul": "multiply",
+    "truediv": "divide",
+    "floordiv": "floor_divide",
+    "mod": "remainder",
+    "neg": "negative",
+    "pos": "positive",
+    "eq": "equal",
+    "ne": "not_equal",
+    "lt": "less",
+    "le": "less_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+    "lshift": "bitwise_left_shift",
+    "rshift": "bitwise_right_shift",
+}
 
 Outcomes = dict[str, dict[str, Any]]
 """By test id: its outcome ("passed", "failed", "skipped"), the text of its failure, its seconds."""
+
+
+def function_of(test: str) -> str | None:
+    """The function of the standard that a test is about, by its name or by the case in brackets; None for another subject."""
+    name = (
+        test.rpartition("::")[2] if "[" not in test else test[: test.index("[")].rpartition("::")[2] + test[test.index("[") :]
+    )
+    subject, _, case = name.removeprefix("test_").partition("[")
+    first = re.split(r"[(\]]", case)[0]
+    inner = first.strip("_").removeprefix("i") if first.startswith("__i") and first != "__invert__" else first.strip("_")
+    for candidate in (inner, _METHODS.get(inner), subject, subject.removeprefix("linalg_")):
+        if candidate in TABLE:
+            return candidate
+    return None
+
+
+def can_keep(test: str) -> bool:
+    """Whether the table says that the function of a test can keep structure; a signature or a name keeps nothing."""
+    name = function_of(test)
+    return name is not None and "signature" not in test and "has_names" not in test and TABLE[name] not in _NEVER
 
 
 def _passed(outcomes: Outcomes) -> set[str]:
@@ -58,6 +103,13 @@ class Scores(NamedTuple):
             f"failures beyond the backend's own: {len(failing)}, and {len(beyond) - len(failing)} excused",
             f"passed / collected: {len(ours)} / {len(self.ours)}, the bare backend {len(bare)} / {len(self.bare)}",
             f'structure, passed under densify_policy("raise") / passed: {len(kept)} / {len(ours)} = {len(kept) / max(1, len(ours)):.3f}',
+        ]
+        able, held = {t for t in ours if can_keep(t)}, {t for t in kept if can_keep(t)}
+        by_name = {name for t in able if (name := function_of(t))}
+        whole = [n for n in by_name if all(t in held for t in able if function_of(t) == n and "special_cases" not in t)]
+        lines += [
+            f"  of tests of functions that can keep structure by the table: {len(held)} / {len(able)} = {len(held) / max(1, len(able)):.3f}",
+            f"  of these functions, those that pass all their own tests so: {len(whole)} / {len(by_name)} = {len(whole) / max(1, len(by_name)):.3f}",
         ]
         lines += [f"FAILED {test}\n    {last_error(self._text(test))}" for test in failing]
         for exemption in declared:

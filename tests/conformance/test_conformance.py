@@ -11,7 +11,7 @@ from sparsetangent.testing.oracle import loop_densify, to_numpy
 from tests.conformance.__main__ import main
 from tests.conformance.exceptions import DECLARED, Exemption
 from tests.conformance.namespace import BACKENDS, ConformanceNamespace, in_disorder, split
-from tests.conformance.scores import Scores
+from tests.conformance.scores import Scores, can_keep, function_of
 
 DTYPES = ("bool", "int8", "int64", "uint8", "uint16", "uint64", "float32", "float64", "complex64", "complex128")
 SHAPES = ((), (1,), (7,), (0, 3), (5, 4), (3, 1, 4))
@@ -185,3 +185,22 @@ def test_a_run_of_a_suite(tmp_path, capsys):
     assert "passed / collected: 2 / 4, the bare backend 3 / 4" in text
     assert 'raise") / passed: 1 / 2 = 0.500' in text
     assert "FAILED array_api_tests/test_few.py::test_type" in text
+
+
+@pytest.mark.parametrize(
+    "test, name, keeps",
+    [
+        ("a/test_linalg.py::test_outer", "outer", True),
+        ("a/test_linalg.py::test_linalg_tensordot", "tensordot", True),
+        ("a/test_operators.py::test_add[__iadd__(x, s)]", "add", True),
+        ("a/test_operators.py::test_bitwise_invert[__invert__]", "bitwise_invert", False),
+        ("a/test_special_cases.py::test_binary[__truediv__(x1_i is -0 and x2_i > 0) -> -0]", "divide", True),
+        ("a/test_special_cases.py::test_unary[exp(x_i is NaN) -> NaN]", "exp", False),
+        ("a/test_special_cases.py::test_nan_propagation[max]", "max", True),
+        ("a/test_signatures.py::test_func_signature[sum]", "sum", False),
+        ("a/test_array_object.py::test_getitem", None, False),
+    ],
+)
+def test_the_function_of_a_test(test, name, keeps):
+    assert function_of(test) == name
+    assert can_keep(test) == keeps
