@@ -239,3 +239,30 @@ def test_fill_densifies_to_a_writable_array():
     dense = Fill(np.asarray(2.0), (2, 3)).densify()
     dense[0, 0] = 5.0
     assert dense.tolist() == [[5, 2, 2], [2, 2, 2]]
+
+
+@pytest.mark.parametrize(("dtype", "size"), [("int8", 200), ("int16", 40000), ("uint8", 300)])
+def test_sums_of_a_broadcast_axis_wrap(xp, dtype, size):
+    one = sp.IndexedSlices(xp.asarray([1, 1]), oracle.as_backend(xp, np.asarray([[3], [2]]), getattr(xp, dtype)), (3, 1))
+    stretched = sp.namespace(one).broadcast_to(one, (3, size))
+    got = sp.namespace(one).sum(stretched, axis=1, dtype=one.dtype)
+    want = np.asarray([0, 5 * size, 0]).astype(dtype)
+    assert oracle.to_numpy(sp.densify(got)).tolist() == want.tolist()
+
+
+@pytest.mark.parametrize("factor", [float("inf"), float("-inf")])
+def test_an_infinite_factor_meets_the_sum(xp, factor):
+    t = sp.IndexedSlices(xp.asarray([1, 1, 2]), xp.asarray([3.0, -2.0, -1.0]), (4,))
+    assert oracle.to_numpy((t * factor).densify()).tolist() == [0, factor, -factor, 0]
+    assert oracle.to_numpy((factor * t).densify()).tolist() == [0, factor, -factor, 0]
+
+
+def test_a_cast_is_that_of_the_sum(xp):
+    t = sp.IndexedSlices(xp.asarray([1, 1]), oracle.as_backend(xp, np.asarray([200, 100]), xp.uint8), (3,))
+    assert oracle.to_numpy(t.astype(xp.int32).densify()).tolist() == [0, 44, 0]
+
+
+@pytest.mark.parametrize("key", [slice(4, 0, -1), slice(3, None, -2), slice(-2, 1, -1)])
+def test_backward_slices_of_a_stored_axis(xp, key):
+    t = sp.IndexedSlices(xp.asarray([0, 4, 3, 4, 1]), xp.asarray([1.0, 2.0, 3.0, 4.0, 5.0]), (6,))
+    assert oracle.to_numpy(sp.densify(t[key])).tolist() == np.asarray([1.0, 5, 0, 3, 6, 0])[key].tolist()

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import sparsetangent as sp
 from sparsetangent import rules
+from sparsetangent.testing import oracle
 from tests.helpers import for_all
 from tests.rules.support import array, coarse, dense, dtype_of, narrowest, normal, same
 
@@ -298,3 +299,17 @@ def test_errors_leave_everything_as_it_was(xp):
     with pytest.raises(ValueError, match="src must have the shape"):
         rules.scatter_into("add", array(xp, normal((2, 5))), src, ids)
     assert (dense(dst) == before).all()
+
+
+def test_the_first_of_equals_comes_after_what_the_slot_held(xp):
+    dst, src = xp.asarray([5.0, 1.0]), xp.asarray([5.0, 2.0, 5.0, 2.0])
+    ids, dy = xp.asarray([0, 1, 0, 1]), xp.asarray([10.0, 100.0])
+    got = rules.scatter_into_vjp_src("max", dy, dst, src, ids, ties="first")
+    assert oracle.to_numpy(got).tolist() == [0, 100, 0, 0]
+    assert oracle.to_numpy(rules.scatter_into_vjp_dst("max", dy, dst, src, ids, ties="first")).tolist() == [10, 0]
+
+
+def test_dropped_rows_get_nothing_even_beside_infinities(xp):
+    src, ids = xp.asarray([float("inf"), float("inf"), 2.0, 3.0]), xp.asarray([9, 9, 0, 0])
+    got = rules.scatter_vjp("mul", xp.asarray([1.0, 1.0, 1.0]), src, ids, 3, mode="drop")
+    assert oracle.to_numpy(got).tolist() == [0, 0, 3, 2]

@@ -221,3 +221,10 @@ def test_padding_is_inert(xp):
     for axes in ((0,), (0, 1)):
         some = shapes if axes == (0,) else shapes.filter(lambda s: len(s) > 1)
         for_all(xp, body, strategies.indexed_slices(xp, some, floats, axes=axes), examples=40)
+
+
+@pytest.mark.parametrize("name", ["uint8", "uint32", "uint64"])
+def test_unsigned_ids_do_not_count_from_the_end(name):
+    greatest = np.iinfo(name).max
+    with pytest.raises(IndexError, match="out of range for axis 0 of size 4"):
+        IndexedSlices(np.array([1, greatest], name), np.array([1.5, 2.5]), (4,))
