@@ -18,7 +18,7 @@ from .keys import make_keys, split_key
 from .shapes import insert_axes, permute_frame
 from .wrap import like, settle
 
-__all__ = ["getitem", "index_frame", "retain", "take", "take_along_axis"]
+__all__ = ["getitem", "index_frame", "positions_along", "retain", "take", "take_along_axis"]
 
 
 @implements("getitem", Tangent)
@@ -170,7 +170,7 @@ def take_along_axis(x: Tangent, indices: Any, /, *, axis: int = -1) -> Any:
     frame = permute_frame(frame, (*each, *whole))
     grid = xp.reshape(ids, tuple(ids.shape[a] for a in each))
     grid = _broadcast_to_axes(grid, [x.shape[a] for a in each], each.index(number))
-    key = tuple(grid if a == number else _line(i, x.shape[a], grid) for i, a in enumerate(each))
+    key = tuple(grid if a == number else positions_along(i, x.shape[a], tuple(grid.shape), grid) for i, a in enumerate(each))
     read_ = index_frame(frame, parse_key(key, frame.shape, frame.values))
     order = [*each, *whole]
     return settle(x, permute_frame(read_, tuple(order.index(a) for a in range(x.ndim))))
@@ -182,12 +182,13 @@ def _broadcast_to_axes(grid: Array, sizes: list[int], axis: int) -> Array:
     return backend_of(grid).xp.broadcast_to(grid, broadcast_shapes(shape, tuple(grid.shape)))
 
 
-def _line(place: int, size: int, grid: Array) -> Array:
-    """Positions along one axis of a grid, 0 everywhere along an axis of size 1."""
-    xp, shape = backend_of(grid).xp, tuple(grid.shape[place] if i == place else 1 for i in range(grid.ndim))
+def positions_along(axis: int, size: int, shape: tuple[int, ...], ids: Array) -> Array:
+    """Positions along one axis, shaped to broadcast to `shape`; an axis of size 1 is read at 0 everywhere."""
+    xp, ndim, device = backend_of(ids).xp, len(shape), device_of(ids)
     if size == 1:
-        return xp.zeros((1,) * grid.ndim, dtype=grid.dtype, device=device_of(grid))
-    return xp.reshape(xp.arange(shape[place], dtype=grid.dtype, device=device_of(grid)), shape)
+        return xp.zeros((1,) * ndim, dtype=ids.dtype, device=device)
+    line = xp.arange(shape[axis], dtype=ids.dtype, device=device)
+    return xp.reshape(line, tuple(n if a == axis else 1 for a, n in enumerate(shape)))
 
 
 @implements("retain", Tangent)

@@ -114,7 +114,15 @@ class NumpyKernels(GenericKernels):
         return self._product(ids, rows, size)
 
     def _product(self, ids: Array, rows: Array, size: int) -> Array:
-        return _by_product(ids, rows, size)
+        """Sums of rows by ids, which are in range (SciPy does not check them, and would crash): the product of a matrix of ones."""
+        from scipy.sparse import csc_array
+
+        n, inner = ids.shape[0], rows.shape[1:]
+        flat = as_numbers(rows)
+        index_dtype = np.int32 if max(n, size) < 2**31 else np.int64
+        ones = (np.ones(n, flat.dtype), ids.astype(index_dtype, copy=False), np.arange(n + 1, dtype=index_dtype))
+        sums = csc_array(ones, shape=(size, n)) @ flat
+        return sums.view(rows.dtype.newbyteorder("=")).reshape((size, *inner))
 
     # Distinct ids
 
@@ -204,18 +212,6 @@ class NumpyKernels(GenericKernels):
 def _is_quick(rows: Array) -> bool:
     """Whether ufunc.at is the fastest way: for few elements, and in one dimension (1.1 ns an element) but for bools."""
     return bool(rows.size <= _SMALL or (rows.ndim == 1 and rows.dtype != np.bool))
-
-
-def _by_product(ids: Array, rows: Array, size: int) -> Array:
-    """Sums of rows by ids, which are in range (SciPy does not check them, and would crash): the product of a matrix of ones."""
-    from scipy.sparse import csc_array
-
-    n, inner = ids.shape[0], rows.shape[1:]
-    flat = as_numbers(rows)
-    index_dtype = np.int32 if max(n, size) < 2**31 else np.int64
-    ones = (np.ones(n, flat.dtype), ids.astype(index_dtype, copy=False), np.arange(n + 1, dtype=index_dtype))
-    sums = csc_array(ones, shape=(size, n)) @ flat
-    return sums.view(rows.dtype.newbyteorder("=")).reshape((size, *inner))
 
 
 def as_numbers(rows: Array) -> Array:

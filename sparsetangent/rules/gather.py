@@ -8,10 +8,10 @@ from typing import Any
 from ..algebra.dense import dense_of
 from ..algebra.frames import blank_padding, broadcast_shapes
 from ..algebra.index_key import Key, parse_key
-from ..algebra.indexing import index_frame
+from ..algebra.indexing import index_frame, positions_along
 from ..algebra.place import place_frame
 from ..algebra.wrap import held_array, operand_frames, settle
-from ..backend import backend_of, device_of
+from ..backend import backend_of
 from ..kernels.base import Array
 from ..types import Frame, IndexedSlices, Tangent
 from ..types.axes import as_axis, as_shape
@@ -308,15 +308,6 @@ def _along_each(like: Array, shape: tuple[int, ...], ids: Any, axis: int, valida
     ids = check_ids(ids, shape[axis], axis, validate=validate, name="ids")[0]
     grown = tuple(ids.shape[axis] if a == axis else n for a, n in enumerate(shape))
     target = broadcast_shapes(grown, tuple(ids.shape))
-    key = tuple(ids if a == axis else _positions(a, size, target, ids) for a, size in enumerate(shape))
+    key = tuple(ids if a == axis else positions_along(a, size, target, ids) for a, size in enumerate(shape))
     # The ids decide the shape also where no other axis has positions of its own.
     return (*key[:axis], xp.broadcast_to(key[axis], target), *key[axis + 1 :])
-
-
-def _positions(axis: int, size: int, target: tuple[int, ...], ids: Array) -> Array:
-    """Positions along one axis, shaped to broadcast to `target`; an axis of size 1 is read at 0 everywhere."""
-    xp, ndim = backend_of(ids).xp, len(target)
-    if size == 1:
-        return xp.zeros((1,) * ndim, dtype=ids.dtype, device=device_of(ids))
-    line = xp.arange(target[axis], dtype=ids.dtype, device=device_of(ids))
-    return xp.reshape(line, tuple(target[a] if a == axis else 1 for a in range(ndim)))
