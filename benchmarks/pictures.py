@@ -1,7 +1,7 @@
 """``python -m benchmarks.pictures results.json FOLDER``: what the tables say, drawn.
 
-Ours and the peers over the floor by number of entries; the step of an optimizer, compact and dense, by density; and the cost of
-operations that keep structure against the length of the table.
+The gradient of a table against its length, compact and dense; ours and the peers over the floor by number of entries; the step of an
+optimizer by density; and the cost of operations that keep structure against the length of the table.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ import matplotlib as mpl
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
+# The same bytes for the same figures.
+mpl.rcParams["svg.hashsalt"] = "sparsetangent"
+
 __all__ = ["draw"]
 
 Results = list[dict[str, Any]]
@@ -28,7 +31,7 @@ def draw(results: Results, folder: Path) -> list[Path]:
     """The pictures for which there are results."""
     folder.mkdir(parents=True, exist_ok=True)
     drawn = [_over_the_floor(results, table, folder) for table in ("densify", "add_into", "coalesce")]
-    drawn += [_crossover(results, folder), _flat(results, folder)]
+    drawn += [_growth(results, folder), _crossover(results, folder), _flat(results, folder)]
     return [path for path in drawn if path is not None]
 
 
@@ -41,7 +44,18 @@ def _over_the_floor(results: Results, table: str, folder: Path) -> Path | None:
             for name, ms in r[part].items():
                 lines[part, name].append((r["on"]["n"], ms / r["floor"]))
     title = f"{table}: 10^6 rows of 64 float32, times the bandwidth floor"
-    return _plot(lines, title, "entries", "time / floor", folder / f"{table}.png")
+    return _plot(lines, title, "entries", "time / floor", folder / f"{table}.svg")
+
+
+def _growth(results: Results, folder: Path) -> Path | None:
+    lines: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
+    for r in results:
+        if r["table"] == "growth":
+            for part in ("ours", "peers"):
+                for name, ms in r[part].items():
+                    lines[part, name].append((r["on"]["V"], ms))
+    title = "A gradient of 2 x 1000 rows: read, summed, clipped"
+    return _plot(lines, title, "rows of the table", "milliseconds", folder / "growth.svg")
 
 
 def _crossover(results: Results, folder: Path) -> Path | None:
@@ -52,7 +66,7 @@ def _crossover(results: Results, folder: Path) -> Path | None:
             for part in ("ours", "peers"):
                 for name, ms in r[part].items():
                     lines[part, name].append((density, ms))
-    return _plot(lines, "One step: gradient, sum of two, update of the table", "entries / rows", "ms", folder / "crossover.png")
+    return _plot(lines, "One step: gradient, sum of two, update of the table", "entries / rows", "milliseconds", folder / "crossover.svg")
 
 
 def _flat(results: Results, folder: Path) -> Path | None:
@@ -61,7 +75,7 @@ def _flat(results: Results, folder: Path) -> Path | None:
         if r["table"] == "flat in V":
             lines["ours", r["on"]["call"]].append((r["on"]["V"], r["ours"]["numpy"]))
     return _plot(
-        lines, "1000 rows of 64: the cost does not grow with the table", "rows of the table", "ms", folder / "flat.png"
+        lines, "1000 rows of 64: the cost does not grow with the table", "rows of the table", "milliseconds", folder / "flat.svg"
     )
 
 
@@ -73,9 +87,10 @@ def _plot(lines: dict[tuple[str, str], Any], title: str, x: str, y: str, path: P
         along, up = zip(*sorted(points), strict=True)
         axes.plot(along, up, label=name, **(_OURS if part == "ours" else _PEERS))  # type: ignore[arg-type]
     axes.set(xscale="log", yscale="log", title=title, xlabel=x, ylabel=y)
-    axes.legend(fontsize=8, frameon=False, bbox_to_anchor=(1.01, 1), loc="upper left")
+    beside = {"bbox_to_anchor": (1.01, 1), "loc": "upper left", "fontsize": 8}
+    axes.legend(frameon=False, **(beside if len(lines) > 2 else {"loc": "best"}))  # type: ignore[arg-type]
     axes.grid(alpha=0.3)
-    figure.savefig(path, dpi=130)
+    figure.savefig(path, metadata={"Date": None})
     plt.close(figure)
     return path
 

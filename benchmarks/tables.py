@@ -214,6 +214,25 @@ def structure(grid: Grid) -> Iterator[Case]:
             yield Case("flat in V", {"call": name, "V": size}, {"numpy": _bound(call, t)}, {}, 2 * rows.nbytes)
 
 
+def growth(grid: Grid) -> Iterator[Case]:
+    """The gradient of a table that is read twice, summed and clipped, on tables of growing length: compact beside dense."""
+    ids, rows, xp = _ids(10**4, 1000, "uniform"), _rows(1000, 64, "float32"), st.namespace(np)
+    moved = 6 * rows.nbytes
+    for size in (10**4, 10**5, 10**6, 10**9, 2**40, 2**50):
+        # Apart, since a dense gradient leaves nothing of the other's in the caches.
+        yield Case("growth", {"V": size}, {"compact": _bound(_clipped_sum, _compact_gradient, ids, rows, size, xp)}, {}, moved)
+        if size <= 10**6:
+            yield Case("growth", {"V": size}, {}, {"dense": _bound(_clipped_sum, _product, ids, rows, size, np)}, moved)
+
+
+def _clipped_sum(gradient: Callable[..., Any], ids: Any, rows: Any, size: int, xp: Any) -> Any:
+    return _clipped(gradient(ids, rows, size) + gradient(ids[::-1], rows, size), xp)
+
+
+def _compact_gradient(ids: Any, rows: Any, size: int) -> Any:
+    return st.rules.take_vjp(rows, (size, rows.shape[1]), ids)
+
+
 def _bound(call: Callable[..., Any], *arguments: Any) -> Run:
     return lambda: call(*arguments)
 
@@ -300,4 +319,5 @@ TABLES: dict[str, Callable[[Grid], Iterator[Case]]] = {
     "crossover": crossover,
     "tiny": tiny,
     "structure": structure,
+    "growth": growth,
 }

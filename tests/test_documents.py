@@ -3,6 +3,7 @@
 import contextlib
 import importlib
 import io
+import json
 import re
 import runpy
 from doctest import ELLIPSIS, OutputChecker
@@ -96,6 +97,13 @@ def test_the_page_of_what_keeps_structure_is_as_generated():
     script = runpy.run_path(str(DOCS / "structure.py"))
     assert (DOCS / "structure.md").read_text() == script["page"](), "run: python docs/structure.py"
     assert all(f"{name}`" in script["page"]() for name in TABLE)
+
+
+def test_the_page_of_benchmarks_is_as_generated():
+    script = runpy.run_path(str(DOCS / "benchmarks.py"))
+    page = script["page"](json.loads((ROOT / "benchmarks" / "results.json").read_text()))
+    assert (DOCS / "benchmarks.md").read_text() == page, "run: python docs/benchmarks.py"
+    assert "growth.svg" in page
 
 
 # The API reference
