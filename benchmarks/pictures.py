@@ -88,7 +88,7 @@ def _plot(lines: dict[tuple[str, str], Any], title: str, x: str, y: str, path: P
         axes.plot(along, up, label=name, **(_OURS if part == "ours" else _PEERS))  # type: ignore[arg-type]
     axes.set(xscale="log", yscale="log", title=title, xlabel=x, ylabel=y)
     beside = {"bbox_to_anchor": (1.01, 1), "loc": "upper left", "fontsize": 8}
-    axes.legend(frameon=False, **(beside if len(lines) > 2 else {"loc": "best"}))  # type: ignore[arg-type]
+    axes.legend(frameon=False, **(beside if len(lines) > 2 else {"loc": "best"}))
     axes.grid(alpha=0.3)
     figure.savefig(path, metadata={"Date": None})
     plt.close(figure)

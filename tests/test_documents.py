@@ -6,6 +6,7 @@ import io
 import json
 import re
 import runpy
+import sys
 from doctest import ELLIPSIS, OutputChecker
 from pathlib import Path
 from types import ModuleType
@@ -34,13 +35,14 @@ def blocks_of(text):
         yield Block(found[2], found[1], text[: found.start(2)].count("\n"))
 
 
-def run(path, blocks):
+def run(path, blocks, monkeypatch):
     """The blocks of a page one after the other, as a reader who types them would. A line ``print(...)  # text`` prints this text."""
-    names = {"__name__": "__main__"}
+    module = ModuleType("document")
+    monkeypatch.setitem(sys.modules, "document", module)  # pickle looks for classes there
     for block in blocks:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            exec(compile("\n" * block.line + block.code, str(path), "exec"), names)
+            exec(compile("\n" * block.line + block.code, str(path), "exec"), vars(module))
         claims = re.findall(r"^ *print\(.*\)  # (.*)$", block.code, re.MULTILINE)
         if claims:
             wanted, got = "\n".join(claims) + "\n", printed.getvalue()
@@ -54,14 +56,14 @@ def pages_with(tag):
 
 
 @pytest.mark.parametrize(("path", "blocks"), pages_with(""))
-def test_the_code_of_a_page_runs(path, blocks):
-    run(path, blocks)
+def test_the_code_of_a_page_runs(path, blocks, monkeypatch):
+    run(path, blocks, monkeypatch)
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(("path", "blocks"), pages_with("cuda"))
-def test_the_code_of_a_page_for_cuda_runs(path, blocks):
-    run(path, blocks)
+def test_the_code_of_a_page_for_cuda_runs(path, blocks, monkeypatch):
+    run(path, blocks, monkeypatch)
 
 
 def test_no_code_is_skipped_in_silence():
@@ -78,12 +80,12 @@ def test_no_code_is_skipped_in_silence():
         assert len(list(blocks_of(text))) == text.count("```python") + text.count("```py\n"), path
 
 
-def test_what_a_block_prints_is_compared():
+def test_what_a_block_prints_is_compared(monkeypatch):
     (block,) = blocks_of("A\n\n```python\nprint(1 + 1)  # 3\n```\n")
     assert block == ("print(1 + 1)  # 3\n", "", 3)
     with pytest.raises(AssertionError, match="page:3: prints\n2\nnot\n3"):
-        run("page", [block])
-    run("page", [block._replace(code="print(1 + 1, 5)  # 2 ...\n")])
+        run("page", [block], monkeypatch)
+    run("page", [block._replace(code="print(1 + 1, 5)  # 2 ...\n")], monkeypatch)
 
 
 def test_links_between_documents_lead_somewhere():
