@@ -11,7 +11,6 @@ version = release = sparsetangent.__version__
 
 extensions = ["sphinx.ext.autodoc", "sphinx.ext.autosummary", "numpydoc", "myst_parser"]
 exclude_patterns = ["_build"]
-suppress_warnings = ["myst.xref_missing"]  # a link to a file outside of docs/: the links of every page are a test of the suite
 
 html_theme = "furo"
 html_title = "sparsetangent"
