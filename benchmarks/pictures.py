@@ -82,12 +82,12 @@ def _flat(results: Results, folder: Path) -> Path | None:
 def _plot(lines: dict[tuple[str, str], Any], title: str, x: str, y: str, path: Path) -> Path | None:
     if not lines:
         return None
-    figure, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
+    figure, axes = plt.subplots(figsize=(6, 3.6), layout="constrained")
     for (part, name), points in lines.items():
         along, up = zip(*sorted(points), strict=True)
         axes.plot(along, up, label=name, **(_OURS if part == "ours" else _PEERS))  # type: ignore[arg-type]
     axes.set(xscale="log", yscale="log", title=title, xlabel=x, ylabel=y)
-    beside = {"bbox_to_anchor": (1.01, 1), "loc": "upper left", "fontsize": 8}
+    beside = {"bbox_to_anchor": (1.01, 1), "loc": "upper left", "fontsize": 9}
     axes.legend(frameon=False, **(beside if len(lines) > 2 else {"loc": "best"}))
     axes.grid(alpha=0.3)
     figure.savefig(path, metadata={"Date": None})

@@ -131,16 +131,16 @@ def _ms(ms: float | None) -> str:
     """Three digits, and no exponent."""
     if ms is None:
         return ""
-    return f"{ms:.0f}" if ms >= 100 else f"{ms:.3g}" if ms >= 0.001 else f"{ms:.5f}"
+    return f"{ms:.0f}" if ms >= 100 else f"{ms:#.3g}" if ms >= 0.001 else f"{ms:.5f}"
 
 
 def _count(size: int) -> str:
     """A power as a power."""
     power = size.bit_length() - 1
     if size == 2**power and size > 2**20:
-        return f"2^{power}"
+        return f"2<sup>{power}</sup>"
     digits = len(str(size)) - 1
-    return f"10^{digits}" if size == 10**digits and digits > 2 else str(size)
+    return f"10<sup>{digits}</sup>" if size == 10**digits and digits > 2 else str(size)
 
 
 def _said(value: Any) -> str:

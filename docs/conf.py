@@ -15,7 +15,8 @@ exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = "sparsetangent"
 html_static_path = ["_static"]
-html_css_files = ["tables.css"]
+html_css_files = ["site.css"]
+html_favicon = "_static/mark.svg"
 html_show_sphinx = False
 html_copy_source = False
 

@@ -36,14 +36,15 @@ def blocks_of(text):
 
 
 def run(path, blocks, monkeypatch):
-    """The blocks of a page one after the other, as a reader who types them would. A line ``print(...)  # text`` prints this text."""
+    """The blocks of a page one after the other, as a reader who types them would. ``print(...)  # text``, the text perhaps on a line of its own,
+    prints this text."""
     module = ModuleType("document")
     monkeypatch.setitem(sys.modules, "document", module)  # pickle looks for classes there
     for block in blocks:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             exec(compile("\n" * block.line + block.code, str(path), "exec"), vars(module))
-        claims = re.findall(r"^ *print\(.*\)  # (.*)$", block.code, re.MULTILINE)
+        claims = re.findall(r"^ *print\(.*\)(?:  |\n *)# (.*)$", block.code, re.MULTILINE)
         if claims:
             wanted, got = "\n".join(claims) + "\n", printed.getvalue()
             if not OutputChecker().check_output(wanted, got, ELLIPSIS):
@@ -83,6 +84,7 @@ def test_no_code_is_skipped_in_silence():
 def test_what_a_block_prints_is_compared(monkeypatch):
     (block,) = blocks_of("A\n\n```python\nprint(1 + 1)  # 3\n```\n")
     assert block == ("print(1 + 1)  # 3\n", "", 3)
+    run("page", [block._replace(code="if True:\n    print(5)\n    # 5\nprint(6)  # 6\n# 7\n")], monkeypatch)
     with pytest.raises(AssertionError, match="page:3: prints\n2\nnot\n3"):
         run("page", [block], monkeypatch)
     run("page", [block._replace(code="print(1 + 1, 5)  # 2 ...\n")], monkeypatch)
