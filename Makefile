@@ -60,7 +60,7 @@ $(VENV)/.docs: $(VENV)/.installed
 	@touch $@
 
 docs: $(VENV)/.docs  ## the site in docs/_build/html, warnings as errors; its code runs in `make test`
-	$(BIN)/python -m sphinx -q -W -n --keep-going -b html docs docs/_build/html
+	$(BIN)/python -m sphinx -q -E -W -n --keep-going -b html docs docs/_build/html
 
 pages: setup  ## write anew the pages that are made from the code and from benchmarks/results.json, with their pictures
 	$(BIN)/python docs/structure.py

@@ -66,7 +66,9 @@ def _crossover(results: Results, folder: Path) -> Path | None:
             for part in ("ours", "peers"):
                 for name, ms in r[part].items():
                     lines[part, name].append((density, ms))
-    return _plot(lines, "One step: gradient, sum of two, update of the table", "entries / rows", "milliseconds", folder / "crossover.svg")
+    return _plot(
+        lines, "One step: gradient, sum of two, update of the table", "entries / rows", "milliseconds", folder / "crossover.svg"
+    )
 
 
 def _flat(results: Results, folder: Path) -> Path | None:
@@ -75,7 +77,11 @@ def _flat(results: Results, folder: Path) -> Path | None:
         if r["table"] == "flat in V":
             lines["ours", r["on"]["call"]].append((r["on"]["V"], r["ours"]["numpy"]))
     return _plot(
-        lines, "1000 rows of 64: the cost does not grow with the table", "rows of the table", "milliseconds", folder / "flat.svg"
+        lines,
+        "1000 rows of 64: the cost does not grow with the table",
+        "rows of the table",
+        "milliseconds",
+        folder / "flat.svg",
     )
 
 

@@ -60,7 +60,12 @@ def page(found: dict[str, Any]) -> str:
     for name, title in TITLES.items():
         cells = [r for r in results if r["table"] == name and _in_quick_set(r)]
         if cells:
-            parts += [f"## {title}\n", f"{TABLES[FUNCTIONS.get(name, name)].__doc__}\n", *_picture(name, results), _table(name, cells)]
+            parts += [
+                f"## {title}\n",
+                f"{TABLES[FUNCTIONS.get(name, name)].__doc__}\n",
+                *_picture(name, results),
+                _table(name, cells),
+            ]
     if found.get("targets"):
         parts.append(_targets(found["targets"]))
     return "\n".join(parts)
@@ -101,7 +106,11 @@ def _table(name: str, cells: Results) -> str:
     ours = list(dict.fromkeys(who for r in cells for who in r["ours"]))
     peers = list(dict.fromkeys(who for r in cells for who in r["peers"]))
     rows = [
-        [*(_said(r["on"][key]) for key in keys), *(_ms(r["ours"].get(w)) for w in ours), *(_ms(r["peers"].get(w)) for w in peers)]
+        [
+            *(_said(r["on"][key]) for key in keys),
+            *(_ms(r["ours"].get(w)) for w in ours),
+            *(_ms(r["peers"].get(w)) for w in peers),
+        ]
         for r in cells
     ]
     header = [*keys, *(f"ours, {who}" for who in ours), *(f"`{who}`" for who in peers)]
@@ -112,13 +121,18 @@ def _table(name: str, cells: Results) -> str:
 
 
 def _targets(targets: Results) -> str:
-    header = ["table", "ours", "against", "where", "statistic", "target", "measured", ""]
+    verdicts = {True: "hit", False: "**miss**", None: ""}
     rows = [
-        [t["table"], t["column"], t["against"], t["where"], t["statistic"], f"{t['sense']} {t['bound']:g}"]
-        + [_ms(t["measured"]) or "not measured", {True: "hit", False: "miss", None: ""}[t["hit"]]]
+        [
+            *(t[key] for key in ("table", "column", "against", "where", "statistic")),
+            f"{t['sense']} {t['bound']:g}",
+            "not measured" if t["measured"] is None else f"{t['measured']:.3g}",
+            verdicts[t["hit"]],
+        ]
         for t in targets
     ]
-    text = "What was aimed at before anything was measured, as ratios of times, misses among it."
+    header = ["table", "ours", "against", "where", "statistic", "target", "measured", ""]
+    text = "Ratios of our time to that of a peer or to the floor, as they were aimed at, and what was measured; misses stay in the list."
     return f"## Targets\n\n{text}\n\n{_markdown(header, rows)}"
 
 

@@ -26,7 +26,12 @@ FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync"),
 )
-PICTURED = {"home": "index.html", "quickstart": "quickstart.html", "structure": "structure.html", "benchmarks": "benchmarks.html"}
+PICTURED = {
+    "home": "index.html",
+    "quickstart": "quickstart.html",
+    "structure": "structure.html",
+    "benchmarks": "benchmarks.html",
+}
 WIDTHS = (1280, 390)
 # What is not documentation of ours: Sphinx's own indices, and source files.
 NOT_FOLLOWED = ("_sources/", "_modules/", "_downloads/")
@@ -65,11 +70,16 @@ def _watched(context: BrowserContext, home: str, faults: list[str]) -> Page:
     page = context.new_page()
     page.on("console", lambda m: faults.append(f"{page.url}: console: {m.text}") if m.type in ("error", "warning") else None)
     page.on("pageerror", lambda e: faults.append(f"{page.url}: script: {e}"))
-    page.on("requestfailed", lambda r: faults.append(f"{page.url}: failed: {r.url}"))
+    # What is aborted is aborted by the next page that is asked for.
+    page.on(
+        "requestfailed", lambda r: None if "ERR_ABORTED" in r.failure else faults.append(f"{page.url}: {r.failure}: {r.url}")
+    )
     page.on("response", lambda r: faults.append(f"{page.url}: {r.status}: {r.url}") if r.status >= 400 else None)
     page.on(
         "request",
-        lambda r: None if r.url.startswith((home, "data:", "blob:")) else faults.append(f"{page.url}: asks another host: {r.url}"),
+        lambda r: (
+            None if r.url.startswith((home, "data:", "blob:")) else faults.append(f"{page.url}: asks another host: {r.url}")
+        ),
     )
     return page
 
@@ -78,7 +88,9 @@ def crawl(home: str, faults: list[str]) -> tuple[int, int]:
     """Every page that can be reached, and every link on it; how many there were of either."""
     with browser(WIDTHS[0]) as context:
         page = _watched(context, home, faults)
-        waiting, anchors, wanted = [urljoin(home, "index.html")], {}, {}
+        waiting = [urljoin(home, "index.html")]
+        anchors: dict[str, set[str]] = {}
+        wanted: dict[tuple[str, str], str] = {}
         while waiting:
             url = waiting.pop()
             if url in anchors:
