@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-__all__ = ["add_rows", "compiled", "distinct_by_sort", "distinct_by_table", "groups", "in_order", "or_rows"]
+__all__ = ["add_multiples", "add_rows", "compiled", "distinct_by_sort", "distinct_by_table", "groups", "in_order", "or_rows"]
 
 _DIGIT = 11
 _MASK = (1 << _DIGIT) - 1
@@ -35,6 +35,17 @@ def add_rows(dst: Any, ids: Any, rows: Any) -> None:
         if 0 <= k < size:
             for j in range(d):
                 dst[k, j] += rows[i, j]
+
+
+@compiled
+def add_multiples(dst: Any, ids: Any, rows: Any, factor: Any) -> None:
+    """``dst[ids[i]] += factor * rows[i]``."""
+    n, d, size = rows.shape[0], rows.shape[1], dst.shape[0]
+    for i in range(n):
+        k = ids[i]
+        if 0 <= k < size:
+            for j in range(d):
+                dst[k, j] += factor * rows[i, j]
 
 
 @compiled

@@ -47,13 +47,20 @@ class NumbaKernels(NumpyKernels):
         _add(sums, ids, words, rows.dtype)
         return sums.view(rows.dtype.newbyteorder("=")).reshape((size, *rows.shape[1:]))
 
+    def _add(self, dst: Array, ids: Array, rows: Array, factor: float) -> None:
+        words = _words(rows)
+        if words is None or ids.shape[0] < self.smallest:
+            super()._add(dst, ids, rows, factor)
+        else:
+            _add(_table(dst).view(words.dtype), ids, words, dst.dtype, factor)
+
     def _add_distinct(self, dst: Array, distinct: Array, sums: Array) -> None:
         plain = dst.flags.c_contiguous and dst.dtype == sums.dtype and dst.dtype.isnative
         words = _words(sums) if plain and distinct.shape[0] >= self.smallest else None
         if words is None:
             super()._add_distinct(dst, distinct, sums)
         else:
-            _add(dst.reshape(dst.shape[0], prod(dst.shape[1:])).view(words.dtype), distinct, words, dst.dtype)
+            _add(_table(dst).view(words.dtype), distinct, words, dst.dtype)
 
     def _distinct(self, ids: Array, size: int, *, padded: bool) -> tuple[Array, Array]:
         n = ids.shape[0]
@@ -109,7 +116,7 @@ def _step(step: Step, p: Array, at: Array, states: Sequence[Array], *entries: Ar
     numbers = (step.rate, step.weight_decay, *_NUMBERS[step.rule](step))
     if step.rule == "rowwise_adagrad":
         numbers = (*numbers, p.shape[1])
-    getattr(_row_steps(), step.rule)(p, at, *tables, *entries, *map(p.dtype.type, numbers))
+    getattr(_row_steps(), step.rule)(p, at, *tables, *entries, np.empty(p.shape[1], p.dtype), *map(p.dtype.type, numbers))
 
 
 # What a loop takes beside rate and decay. Complements and corrections are computed as Python floats, as a step on arrays does.
@@ -134,9 +141,14 @@ def _words(rows: Array) -> Array | None:
     return numbers.view(f"u{width}") if kind in "biu" else numbers
 
 
-def _add(dst: Array, ids: Array, words: Array, dtype: Any) -> None:
-    loops = _loops()
-    (loops.or_rows if dtype == np.bool else loops.add_rows)(dst, np.ascontiguousarray(ids), words)
+def _add(dst: Array, ids: Array, words: Array, dtype: Any, factor: float = 1) -> None:
+    loops, ids = _loops(), np.ascontiguousarray(ids)
+    if dtype == np.bool:
+        loops.or_rows(dst, ids, words)
+    elif factor == 1:
+        loops.add_rows(dst, ids, words)
+    else:
+        loops.add_multiples(dst, ids, words, words.dtype.type(factor))
 
 
 @cache
