@@ -32,23 +32,25 @@ least. *V* is the rows of the table, *n* the entries of the gradient, *d* the nu
 """
 
 TITLES = {
-    "growth": "The gradient of a table, by its length",
+    "length": "The gradient of a table, by its length",
     "flat in V": "Operations that keep structure, by the length of the table",
+    "linear in k": "Sums of more and more gradients",
     "crossover": "A step of training, by density",
     "densify": "The dense gradient from the compact one",
     "add_into": "Rows added into a table",
     "coalesce": "Repeats merged",
-    "accumulate": "The sum of many gradients",
+    "accumulate": "The sum of 100 gradients",
+    "optimizer rows": "Steps of optimizers",
     "gather": "The read",
     "multiply": "Times a dense array",
     "norm": "Clipping",
     "tiny inputs": "What a call costs",
 }
 FILES = {"flat in V": "flat"}  # pictures that are not called as their table
-FUNCTIONS = {"flat in V": "structure", "tiny inputs": "tiny"}
+FUNCTIONS = {"flat in V": "structure", "linear in k": "growth", "optimizer rows": "optimizer", "tiny inputs": "tiny"}
 ALTS = {
-    "growth": "Milliseconds against rows of the table: compact is flat up to 2**50 rows, dense grows with the table.",
-    "flat in V": "Milliseconds against rows of the table, for seven operations: every line is flat.",
+    "length": "Milliseconds against rows of the table: compact is flat up to 2**50 rows, dense grows with the table.",
+    "flat in V": "Milliseconds against rows of the table, for some of them: every line is flat.",
     "crossover": "Milliseconds of a step against density, compact and dense.",
 }
 
@@ -74,7 +76,8 @@ def page(found: dict[str, Any]) -> str:
 def _in_quick_set(result: dict[str, Any]) -> bool:
     """Whether the page has the cell; the steps of growing density are all there."""
     on, table = result["on"], result["table"]
-    return "n" not in on or table == "crossover" or tuple(on.values()) in QUICK[table]
+    cell = tuple(on.get(key) for key in ("V", "n", "d", "dtype", "ids"))
+    return "n" not in on or table == "crossover" or cell in QUICK[FUNCTIONS.get(table, table)]
 
 
 def _facts(facts: dict[str, str]) -> str:
@@ -96,7 +99,7 @@ def _table(name: str, cells: Results) -> str:
         by_cell = {(r["on"]["call"], r["on"]["V"]): r["ours"]["numpy"] for r in cells}
         rows = [[f"`{call}`", *(_ms(by_cell.get((call, size))) for size in sizes)] for call in calls]
         return _markdown(["call", *(f"V = {_count(size)}" for size in sizes)], rows)
-    if name == "growth":
+    if name == "length":
         sizes = list(dict.fromkeys(r["on"]["V"] for r in cells))
         times = {(r["on"]["V"], who): ms for r in cells for who, ms in (*r["ours"].items(), *r["peers"].items())}
         rows = [[_count(size), _ms(times.get((size, "compact"))), _ms(times.get((size, "dense")))] for size in sizes]
@@ -104,7 +107,7 @@ def _table(name: str, cells: Results) -> str:
     keys = [key for key in cells[0]["on"] if len({str(r["on"][key]) for r in cells}) > 1] or ["n"]
     fixed = ", ".join(f"{key} = {_said(value)}" for key, value in cells[0]["on"].items() if key not in keys)
     ours = list(dict.fromkeys(who for r in cells for who in r["ours"]))
-    peers = list(dict.fromkeys(who for r in cells for who in r["peers"]))
+    peers = list(dict.fromkeys(who for r in cells for who in r["peers"] if who != "an empty call"))
     rows = [
         [
             *(_said(r["on"][key]) for key in keys),
@@ -131,8 +134,8 @@ def _targets(targets: Results) -> str:
         ]
         for t in targets
     ]
-    header = ["table", "ours", "against", "where", "statistic", "target", "measured", ""]
-    text = "Ratios of our time to that of a peer or to the floor, as they were aimed at, and what was measured; misses stay in the list."
+    header = ["table", "ours", "against", "where", "statistic", "target", "measured", "verdict"]
+    text = "What was aimed at, and what was measured: ratios to the time of a peer or of the floor, and microseconds of tiny calls. Misses stay."
     return f"## Targets\n\n{text}\n\n{_markdown(header, rows)}"
 
 

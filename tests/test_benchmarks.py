@@ -32,15 +32,16 @@ def test_gpu_benchmark_on_the_emulator(tmp_path, capsys):
     assert "times mean nothing" in capsys.readouterr().out
 
 
-SMALL = [(40, 60, 4, "float32", "uniform"), (40, 60, 1, "float64", "Zipf 1.1")]
+SMALL = [(40, 60, 4, "float32", "uniform"), (40, 60, 1, "float64", "Zipf 1.1"), (40, 60, 4, "float16", "uniform")]
 
 
-@pytest.mark.parametrize("table", sorted(set(TABLES) - {"structure"}))
+@pytest.mark.parametrize("table", sorted(set(TABLES) - {"structure", "growth"}))
 @pytest.mark.filterwarnings("ignore:Sparse invariant checks are implicitly disabled:UserWarning")
 def test_every_table_runs_and_contenders_agree_on_shapes(table):
     for case in TABLES[table](SMALL if table != "accumulate" else [(40, 300, 4, "float32", "uniform")]):
         result = measured(case, budget=0.0, most=1)
-        assert result.ours.keys() == case.ours.keys() and result.peers.keys() == case.peers.keys()
+        assert result.ours.keys() == case.ours.keys() and result.peers.keys() <= case.peers.keys()
+        assert result.peers.keys() == case.peers.keys() or case.on["dtype"] == "float16"
         assert min((*result.ours.values(), *result.peers.values())) > 0 and result.floor > 0
 
 
@@ -60,9 +61,9 @@ def test_pictures_of_what_was_measured(tmp_path):
     results += [
         {"table": "flat in V", "on": {"call": "abs", "V": size}, "ours": {"numpy": 1}, "peers": {}} for size in (10, 99)
     ]
-    results += [{"table": "growth", "on": {"V": size}, "ours": {"compact": 1}, "peers": {}} for size in (10, 99)]
-    assert [path.name for path in draw(results, tmp_path)] == ["densify.svg", "growth.svg", "flat.svg"]
-    assert all((tmp_path / name).stat().st_size > 5000 for name in ("densify.svg", "growth.svg", "flat.svg"))
+    results += [{"table": "length", "on": {"V": size}, "ours": {"compact": 1}, "peers": {}} for size in (10, 99)]
+    assert [path.name for path in draw(results, tmp_path)] == ["densify.svg", "length.svg", "flat.svg"]
+    assert all((tmp_path / name).stat().st_size > 5000 for name in ("densify.svg", "length.svg", "flat.svg"))
 
 
 def test_guard_tells_what_moved_and_fails_on_twice():

@@ -107,7 +107,7 @@ def test_the_page_of_benchmarks_is_as_generated():
     script = runpy.run_path(str(DOCS / "benchmarks.py"))
     page = script["page"](json.loads((ROOT / "benchmarks" / "results.json").read_text()))
     assert (DOCS / "benchmarks.md").read_text() == page, "run: python docs/benchmarks.py"
-    assert "growth.svg" in page
+    assert "length.svg" in page
 
 
 # The API reference

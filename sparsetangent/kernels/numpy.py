@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from math import prod
 from typing import Any
 
@@ -81,6 +82,13 @@ class NumpyKernels(GenericKernels):
     def scatter_add(self, dst: Array, ids: Array, rows: Array, alpha: complex = 1) -> Array:
         ids, rows = self._writing(dst, ids, rows)
         held = self.accumulator(dst.dtype)
+        if held == dst.dtype and self._is_straight(dst, ids, rows):
+            # A factor costs nothing on the way; but a complex one times a complex inf is nan.
+            if dst.dtype.kind == "f" and isinstance(alpha, int | float):
+                self._add(dst, ids, rows, float(alpha))
+            else:
+                self._add(dst, ids, self._scaled(rows, alpha), 1)
+            return dst
         rows = self._scaled(rows.astype(held, copy=False), alpha)
         if held == dst.dtype:
             if rows.ndim > 1 and prod(dst.shape[1:]) == 1 and dst.flags.c_contiguous:
@@ -93,6 +101,17 @@ class NumpyKernels(GenericKernels):
         distinct, inverse = self.unique_inverse(ids, dst.shape[0])
         self._add_distinct(dst, distinct, self._sums(inverse, rows, distinct.shape[0]))
         return dst
+
+    def _is_straight(self, dst: Array, ids: Array, rows: Array) -> bool:
+        """Whether rows are added in sequence where they belong: not if few are quicker otherwise, or many meet in one place."""
+        few = _is_quick(rows) or prod(rows.shape[1:]) == 1
+        plain = dst.flags.c_contiguous and dst.dtype.isnative
+        return not few and plain and sum_blocks(ids.shape[0], dst.shape[0]) == 1 and _product_loop() is not None
+
+    def _add(self, dst: Array, ids: Array, rows: Array, factor: float) -> None:
+        """``dst[ids] += factor * rows`` for a contiguous `dst`, as SciPy's product does once it has made zeros."""
+        words = as_numbers(rows)
+        _add_product(dst.reshape(dst.shape[0], prod(dst.shape[1:])).view(words.dtype), ids, words, factor)
 
     def _add_distinct(self, dst: Array, distinct: Array, sums: Array) -> None:
         """``dst[distinct] += sums``, rounded once where `sums` are of a wider dtype."""
@@ -114,15 +133,11 @@ class NumpyKernels(GenericKernels):
         return self._product(ids, rows, size)
 
     def _product(self, ids: Array, rows: Array, size: int) -> Array:
-        """Sums of rows by ids, which are in range (SciPy does not check them, and would crash): the product of a matrix of ones."""
-        from scipy.sparse import csc_array
-
-        n, inner = ids.shape[0], rows.shape[1:]
+        """Sums of rows by ids, which are in range: the product of a matrix of ones."""
         flat = as_numbers(rows)
-        index_dtype = np.int32 if max(n, size) < 2**31 else np.int64
-        ones = (np.ones(n, flat.dtype), ids.astype(index_dtype, copy=False), np.arange(n + 1, dtype=index_dtype))
-        sums = csc_array(ones, shape=(size, n)) @ flat
-        return sums.view(rows.dtype.newbyteorder("=")).reshape((size, *inner))
+        sums = np.zeros((size, flat.shape[1]), flat.dtype)
+        sums = _add_product(sums, ids, flat, 1)
+        return sums.view(rows.dtype.newbyteorder("=")).reshape((size, *rows.shape[1:]))
 
     # Distinct ids
 
@@ -218,6 +233,30 @@ def as_numbers(rows: Array) -> Array:
     """Rows as a contiguous table of plain numbers; complex ones as pairs, since a complex one times a complex inf is nan."""
     flat = np.ascontiguousarray(rows, rows.dtype.newbyteorder("=")).reshape(rows.shape[0], prod(rows.shape[1:]))
     return flat.view(_REAL.get(flat.dtype, flat.dtype))
+
+
+@cache
+def _product_loop() -> Any:
+    """The loop under SciPy's product of a sparse matrix and an array, which adds to what is there; None where it has moved."""
+    try:
+        from scipy.sparse._sparsetools import csc_matvecs
+    except ImportError:
+        return None
+    return csc_matvecs
+
+
+def _add_product(dst: Array, ids: Array, rows: Array, factor: float) -> Array:
+    """`dst` with ``factor * rows`` added at ids, which are in range (SciPy does not check them, and would crash), and in place if it can be."""
+    n, size = ids.shape[0], dst.shape[0]
+    index_dtype = np.int32 if max(n, size) < 2**31 else np.int64
+    entries = np.full(n, factor, rows.dtype), ids.astype(index_dtype, copy=False), np.arange(n + 1, dtype=index_dtype)
+    if loop := _product_loop():
+        values, places, starts = entries
+        loop(size, n, rows.shape[1], starts, np.ascontiguousarray(places), values, rows.reshape(-1), dst.reshape(-1))
+        return dst
+    from scipy.sparse import csc_array
+
+    return dst + csc_array(entries, shape=(size, n)) @ rows
 
 
 def _unique_by_table(ids: Array, size: int) -> tuple[Array, Array]:
