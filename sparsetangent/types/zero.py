@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import array_api_compat.numpy
-
 from ..backend import backend_of, device_of, is_array
 from ..kernels.base import Array, DType, Namespace
 from .axes import as_shape
@@ -69,9 +67,11 @@ class Zero(Tangent):
             xp = backend_of(like).xp
             dtype = like.dtype if dtype is None else dtype
             device = device_of(like) if device is None else device
+        if xp is None:
+            import array_api_compat.numpy as xp  # half of what the package would take to import
         self._shape = as_shape(shape)
         # An empty array carries library, dtype and device, and is all that there is to carry.
-        self._probe = (xp or array_api_compat.numpy).zeros((0,), dtype=dtype, device=device)
+        self._probe = xp.zeros((0,), dtype=dtype, device=device)
 
     @classmethod
     def _of(cls, probe: Array, shape: tuple[int, ...]) -> Zero:
