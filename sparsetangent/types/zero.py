@@ -68,7 +68,9 @@ class Zero(Tangent):
             dtype = like.dtype if dtype is None else dtype
             device = device_of(like) if device is None else device
         if xp is None:
-            import array_api_compat.numpy as xp  # half of what the package would take to import
+            import array_api_compat.numpy  # half of what the package would take to import
+
+            xp = array_api_compat.numpy
         self._shape = as_shape(shape)
         # An empty array carries library, dtype and device, and is all that there is to carry.
         self._probe = xp.zeros((0,), dtype=dtype, device=device)
