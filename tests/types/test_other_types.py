@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import sparsetangent
-from sparsetangent.backend import is_array
 from sparsetangent import Fill, IndexedSlices, OneHot, Tangent, Zero
+from sparsetangent.backend import is_array
 from sparsetangent.testing import laws, oracle
 from tests.helpers import for_all
 
