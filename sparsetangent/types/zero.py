@@ -21,13 +21,15 @@ class Zero(Tangent):
     Parameters
     ----------
     shape : tuple of int
+        The dense array's shape.
     like : Array or Tangent, optional
-        Gives the library, the device and (unless `dtype` is given) the dtype.
+        Of any shape. Gives the library, the device and (unless `dtype` is given) the dtype.
     dtype : dtype, optional
         Default: that of `like`, else the library's default float.
     xp : namespace, optional
         The library, where there is no `like`; NumPy with neither.
     device : optional
+        Default: that of `like`, else the library's default.
 
     Raises
     ------
