@@ -11,7 +11,6 @@ import importlib
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from typing import Any
 
 import array_api_compat
@@ -208,6 +207,8 @@ def _generic(x: Any) -> Load:
 def _read_entry_points() -> None:
     global _entry_points_read
     if not _entry_points_read:
+        from importlib.metadata import entry_points  # slow to import
+
         _entry_points_read = True
         for entry in entry_points(group="sparsetangent.kernels"):
             match, load = entry.load()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-from importlib.metadata import PackageNotFoundError, version
 
 from .backend import known_backends
 
@@ -30,6 +29,8 @@ def show_config() -> None:
 
 
 def _version(name: str) -> str:
+    from importlib.metadata import PackageNotFoundError, version  # slow to import
+
     try:
         return version(name)
     except PackageNotFoundError:

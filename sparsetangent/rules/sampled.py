@@ -30,7 +30,7 @@ def sampled_cross_entropy(
     Parameters
     ----------
     weight : Array
-        Shape ``(classes, d)``: a row for each class.
+        Shape ``(classes, d)``, of a floating dtype: a row for each class.
     hidden : Array
         Shape ``(*labels.shape, d)``, dtype of `weight`.
     labels : Array of integers
@@ -41,6 +41,7 @@ def sampled_cross_entropy(
         Shape ``(classes,)``, dtype of `weight`: the logarithm of how often the sampler is expected to draw each class, subtracted from
         its logit, which makes the loss that of all classes in expectation.
     reduction : {"none", "sum", "mean"}
+        One loss a label, their sum, or their mean.
     validate : bool or "now"
         As for `IndexedSlices`.
 
@@ -92,7 +93,7 @@ def sampled_cross_entropy_vjp_weight(
     Parameters
     ----------
     dy : Array or Tangent
-        The cotangent, of the shape of the loss.
+        The cotangent, of the shape and dtype of the loss.
     weight, hidden, labels, sampled, log_expected, reduction, validate
         As in the forward.
 
@@ -144,7 +145,7 @@ def sampled_cross_entropy_vjp_hidden(
     Parameters
     ----------
     dy : Array or Tangent
-        The cotangent, of the shape of the loss.
+        The cotangent, of the shape and dtype of the loss.
     weight, hidden, labels, sampled, log_expected, reduction, validate
         As in the forward.
 
