@@ -104,23 +104,27 @@ def _table(name: str, cells: Results) -> str:
         times = {(r["on"]["V"], who): ms for r in cells for who, ms in (*r["ours"].items(), *r["peers"].items())}
         rows = [[_count(size), _ms(times.get((size, "compact"))), _ms(times.get((size, "dense")))] for size in sizes]
         return _markdown(["V", "compact", "dense"], rows)
-    keys = [key for key in cells[0]["on"] if len({str(r["on"][key]) for r in cells}) > 1] or ["n"]
+    keys = [key for key in cells[0]["on"] if len({str(r["on"][key]) for r in cells}) > 1]
     fixed = ", ".join(f"{key} = {_said(value)}" for key, value in cells[0]["on"].items() if key not in keys)
-    ours = list(dict.fromkeys(who for r in cells for who in r["ours"]))
-    peers = list(dict.fromkeys(who for r in cells for who in r["peers"] if who != "an empty call"))
-    rows = [
-        [
-            *(_said(r["on"][key]) for key in keys),
-            *(_ms(r["ours"].get(w)) for w in ours),
-            *(_ms(r["peers"].get(w)) for w in peers),
+    return (f"With {fixed}.\n\n" if fixed else "") + _contenders(keys, cells, floor=name != "tiny inputs")
+
+
+def _contenders(keys: list[str], cells: Results, *, floor: bool) -> str:
+    """Cells beside contenders, the longer of the two downwards, so that a table fits into the page."""
+    by_name: dict[str, list[float | None]] = {}
+    for part, written in (("ours", "**ours, {}**"), ("peers", "{}")):
+        names = dict.fromkeys(who for r in cells for who in r[part] if who != "an empty call")
+        by_name |= {written.format(who): [r[part].get(who) for r in cells] for who in names}
+    if floor:
+        by_name["*floor*"] = [r["floor"] for r in cells]
+    times = [[_ms(ms) for ms in line] for line in by_name.values()]
+    if len(by_name) <= len(cells):
+        rows = [
+            [*(_said(r["on"][key]) for key in keys), *line] for r, line in zip(cells, zip(*times, strict=True), strict=True)
         ]
-        for r in cells
-    ]
-    header = [*keys, *(f"ours, {who}" for who in ours), *(f"`{who}`" for who in peers)]
-    if name != "tiny inputs":
-        header.append("floor")
-        rows = [[*row, _ms(r["floor"])] for row, r in zip(rows, cells, strict=True)]
-    return (f"All with {fixed}.\n\n" if fixed else "") + _markdown(header, rows)
+        return _markdown([*keys, *by_name], rows)
+    header = [", ".join(f"{key} = {_said(r['on'][key])}" for key in keys) or "milliseconds" for r in cells]
+    return _markdown(["", *header], [[name, *line] for name, line in zip(by_name, times, strict=True)])
 
 
 def _targets(targets: Results) -> str:
