@@ -55,7 +55,10 @@ def _section(system: str, found: dict[str, Any]) -> str:
             _table(["case, and what was run", "it holds", "ours holds", "remark"], memory),
         ]
     if refused:
-        parts += ["Refused, where ours gives the dense truth:\n", _table(["case, and what was run", "raised", "remark"], refused)]
+        parts += [
+            "Refused, where ours gives the dense truth:\n",
+            _table(["case, and what was run", "raised", "remark"], refused),
+        ]
     parts.append(f"Right in both: {'; '.join(right)}.\n")
     return "\n".join(parts)
 
