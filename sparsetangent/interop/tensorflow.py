@@ -36,9 +36,8 @@ def to_indexed_slices(t: Tangent) -> Any:
 
     Notes
     -----
-    ``tf.convert_to_tensor(to_indexed_slices(t)) == t.densify()``, but for bools, which TensorFlow does not add. Padding is left out.
-    ``to_indexed_slices(g)`` of ``g = IndexedSlices(np.array([1, 1]), rows, (3, 2))`` is
-    ``tf.IndexedSlices(rows, [1, 1], dense_shape=[3, 2])``; note the order.
+    ``tf.convert_to_tensor(to_indexed_slices(t)) == t.densify()``. Padding is left out. ``to_indexed_slices(g)`` of
+    ``g = IndexedSlices(np.array([1, 1]), rows, (3, 2))`` is ``tf.IndexedSlices(rows, [1, 1], dense_shape=[3, 2])``; note the order.
     """
     if not isinstance(t, Tangent):
         raise TypeError(f"t must be a tangent, not {type(t).__name__}")
