@@ -85,6 +85,7 @@ def test_verdicts(script):
     assert verdict("5", "3", counts=True) == "more memory"
     assert verdict("3", "3", counts=True) == "right"
     assert verdict("killed()", "1.0") == "crashes"
+    assert verdict("child('[][1]')", "1.0") == "refuses"
     assert verdict("child('print([1, 2])')", "[1.0, 2.0]") == "right"
     with pytest.raises(NameError):
         verdict("misspelt", "1.0")

@@ -58,8 +58,10 @@ class Killed(Exception):
 def child(code: str) -> Any:
     """What `code` prints as JSON, run by a process of its own."""
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True)
+    if done.returncode < 0:
+        raise Killed(Signals(-done.returncode).name)
     if done.returncode:
-        raise Killed(Signals(-done.returncode).name if done.returncode < 0 else done.stderr.strip().splitlines()[-1])
+        raise RuntimeError(done.stderr.strip().splitlines()[-1])
     return json.loads(done.stdout)
 
 

@@ -70,7 +70,8 @@ CASES = [
          "x.reshape(slices([-1, 1], [[1.0, 0.0], [0.0, 2.0]], (3, 2)), (6,))", "`todense()` has it in the last row."),
     Case("one_hot of a class that is not there", "jax.nn.one_hot(A([7]), 4)", "np.eye(4)[[7]]", "st.OneHot(A([7]), 4).densify()",
          "Documented: a row of zeros."),
-    Case("one_hot of a float just below 2", "jax.nn.one_hot(A([1.9999999]), 4)", "np.eye(4)[[1.9999999]]", "st.OneHot(A([1.9999999]), 4)"),
+    Case("one_hot of a float just below 2", "jax.nn.one_hot(A([1.9999999]), 4)", "np.eye(4)[[1.9999999]]", "st.OneHot(A([1.9999999]), 4)",
+         "Public report: jax-ml/jax#25484."),
     # Trees
     Case("add two gradients by tree.map", "jax.tree.map(jnp.add, bcoo([1], [1.0], (3,)), bcoo([1], [5.0], (3,)))", "np.array([0.0, 6, 0])",
          "st.tree.add(slices([1], [1.0], (3,)), slices([1], [5.0], (3,)))",

@@ -43,7 +43,7 @@ UNEVEN = np.append(np.float32(1e8), np.ones(1000, np.float32))
 
 CASES = [
     Case("a read-only target", "at(locked(3), [0], [1.0])", "plus(locked(3), np.array([1.0, 0, 0]))", "ours(locked(3), [0], [1.0])",
-         "It is written."),
+         "It is written. Public report: numpy/numpy#17871."),
     Case("floats into an integer target", "at(np.zeros(1, int), [0, 0], [0.6, 0.6])", "plus(np.zeros(1, int), np.array([1.2]))",
          "ours(np.zeros(1, int), [0, 0], [0.6, 0.6])", "Each is cut to an integer; `+=` refuses."),
     Case("3000 ones of float16 in one row", "at(np.zeros(1, np.float16), [0] * 3000, HALF)", "np.array([3000.0])",

@@ -48,20 +48,23 @@ def _section(system: str, found: dict[str, Any]) -> str:
         f"By [{SCRIPTS[system]}](comparison/{SCRIPTS[system]}), {_versions(found['versions'])}.\n",
     ]
     if wrong:
-        parts += ["Wrong answers:\n", _table(["case", "what was run", "it gave", "dense truth, and ours", "remark"], wrong)]
+        parts += ["Wrong answers:\n", _table(["case, and what was run", "it gave", "dense truth, and ours", "remark"], wrong)]
     if memory:
         parts += [
             "Right, but with more memory:\n",
-            _table(["case", "what was run", "it holds", "ours holds", "remark"], memory),
+            _table(["case, and what was run", "it holds", "ours holds", "remark"], memory),
         ]
     if refused:
-        parts += ["Refused, where ours gives the dense truth:\n", _table(["case", "what was run", "raised", "remark"], refused)]
+        parts += [
+            "Refused, where ours gives the dense truth:\n",
+            _table(["case, and what was run", "raised", "remark"], refused),
+        ]
     parts.append(f"Right in both: {'; '.join(right)}.\n")
     return "\n".join(parts)
 
 
 def _columns(case: dict[str, str], *results: str) -> list[str]:
-    return [case["title"], f"`{case['run']}`", *(f"`{x}`" for x in results), case["note"]]
+    return [f"{case['title']}<br>`{case['run']}`", *(f"`{x}`" for x in results), case["note"]]
 
 
 def _versions(versions: dict[str, str]) -> str:

@@ -12,6 +12,7 @@ from harness import Case, main
 from keras import ops
 
 import sparsetangent as st
+from sparsetangent.interop.tensorflow import from_indexed_slices, to_indexed_slices
 
 
 def tf_slices(ids: list[int], rows: Any, shape: tuple[int, ...]) -> tf.IndexedSlices:
@@ -85,9 +86,11 @@ D = np.array([[0.0, 0], [6, 0], [0, 0], [0, 1], [0, 0]])
 T = tf_slices([1, 1, 3], ROWS, (5, 2))
 U = slices([1, 1, 3], np.array(ROWS, np.float32), (5, 2))
 x = st.namespace(np)
+READ = lambda w: tf.gather(w, [1, 1, 3]) * np.array(ROWS)  # noqa: E731
 OTHER = ([1, 2, 1], [[1.0, 1.0], [2.0, 2.0], [5.0, 5.0]], (5, 2))
 E = np.array([[0.0, 0], [6, 6], [2, 2], [0, 0], [0, 0]])
 HALF = np.ones(3000, np.float16)
+UNION = "Keras takes the ids of either as distinct; with repeats, rows come to wrong places."
 KERAS = "Keras applies the function to the entries, which is right for distinct ids."
 STEP = "Right for distinct ids. `tf.math.unsorted_segment_sum` on `tf.unique` of the ids merges them."
 NORM = "The norm of the entries. Right for distinct ids."
@@ -104,13 +107,13 @@ CASES = [
     # Keras functions
     Case("keras.ops.square", "full(ops.square(T))", "D**2", "x.square(U)", KERAS),
     Case("keras.ops.sqrt", "full(ops.sqrt(T))", "np.sqrt(D)", "x.sqrt(U)", KERAS),
-    Case("keras.ops.multiply of two slices", "full(ops.multiply(T, tf_slices(*OTHER)))", "D * E", "U * slices(*OTHER)", KERAS),
+    Case("keras.ops.multiply of two slices", "full(ops.multiply(T, tf_slices(*OTHER)))", "D * E", "U * slices(*OTHER)", UNION),
     Case("keras.ops.maximum of two slices", "full(ops.maximum(T, tf_slices(*OTHER)))", "np.maximum(D, E)", "x.maximum(U, slices(*OTHER))",
-         KERAS),
+         UNION),
     Case("keras.ops.add of two slices", "full(ops.add(T, tf_slices(*OTHER)))", "D + E", "U + slices(*OTHER)",
-         "The sum over the union of ids loses repeats."),
+         UNION),
     Case("keras.ops.subtract of two slices", "full(ops.subtract(T, tf_slices(*OTHER)))", "D - E", "U - slices(*OTHER)",
-         "The sum over the union of ids loses repeats."),
+         UNION),
     Case("keras.ops.sign", "full(ops.sign(T))", "np.sign(D)", "x.sign(U)", KERAS),
     Case("keras.ops.clip", "full(ops.clip(T, -1, 1))", "np.clip(D, -1, 1)", "x.clip(U, -1, 1)", KERAS),
     Case("keras.ops.tanh", "full(ops.tanh(T))", "np.tanh(D)", "x.tanh(U)", KERAS),
@@ -124,7 +127,8 @@ CASES = [
     Case("Keras SGD with clipvalue=1, two steps", "trained('SGD', True, clipvalue=1.0)", "1 - 0.2 * np.clip(D, -1, 1)",
          "updated(st.steps.sgd(0.1), g=x.clip(U.astype(np.float64), -1.0, 1.0))", STEP, 1e-5),
     Case("Keras SGD with clipnorm=1, two steps", "trained('SGD', True, clipnorm=1.0)", "1 - 0.2 * D / np.linalg.norm(D)",
-         "updated(st.steps.sgd(0.1), g=st.clip_by_global_norm([U.astype(np.float64)], 1.0)[0][0])", STEP, 1e-5),
+         "updated(st.steps.sgd(0.1), g=st.clip_by_global_norm([U.astype(np.float64)], 1.0)[0][0])",
+         STEP + " Public report: keras-team/keras#18985.", 1e-5),
     Case("Keras SGD, two steps", "trained('SGD', True)", "1 - 0.2 * D", "updated(st.steps.sgd(0.1))", "", 1e-5),
     Case("Keras Adam on the dense gradient, two steps", "trained('Adam', False)", "adam(D)", "updated(st.steps.lazy_adam(0.1, eps=1e-7), 0.0, 0.0)",
          "", 1e-5),
@@ -155,6 +159,9 @@ CASES = [
     Case("one row", "T[1]", "D[1]", "U[1]", NONE),
     Case("number of axes", "T.ndim", "D.ndim", "U.ndim"),
     # Functions that are right
+    Case("a gradient of the tape", "full(gradient(READ, np.ones((5, 2))))", "D", "from_indexed_slices(gradient(READ, np.ones((5, 2))))",
+         "Ours by `from_indexed_slices`."),
+    Case("our gradient as TensorFlow's", "full(T)", "D", "full(to_indexed_slices(U))", "Ours by `to_indexed_slices`."),
     Case("an id out of range", "full(tf_slices([7], [1.0], (3,)))", "np.zeros(3)[[7]]", "slices([7], [1.0], (3,))"),
     Case("values and ids swapped", "full(tf_slices([[1.0], [2.0]], [1, 1], (3, 1)))", "np.zeros(3)[[1.0, 2.0]]", "slices([[1.0], [2.0]], [1, 1], (3, 1))"),
     Case("tf.square", "tf.square(T)", "D**2", "x.square(U)", "Dense."),
