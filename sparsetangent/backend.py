@@ -91,6 +91,8 @@ def register_kernels(match: Callable[[Any], bool], load: Callable[[], Kernels]) 
     >>> ids, rows = np.array([1, 1]), np.array([2.0, 3.0]).view(Tagged)
     >>> st.IndexedSlices(ids.view(Tagged), rows, (3,)).densify().tolist()
     [0.0, 5.0, 0.0]
+    >>> type(st.backend.backend_of(rows).kernels).__name__
+    'GenericKernels'
     """
     _PLUGINS.append((match, load))
     _BY_TYPE.clear()

@@ -20,6 +20,14 @@ def show_config() -> None:
     >>> st.show_config()  # doctest: +ELLIPSIS
     python ...
     sparsetangent ...
+
+    A backend is listed once an array of it was met:
+
+    >>> import numpy as np
+    >>> t = st.Fill(np.float32(1), (2,))
+    >>> st.show_config()  # doctest: +ELLIPSIS
+    python ...
+    numpy: namespace array_api_compat.numpy, kernels ...
     """
     print(f"python {platform.python_version()} ({platform.system()} {platform.machine()})")
     for name in _LIBRARIES:

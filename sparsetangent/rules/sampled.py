@@ -116,6 +116,8 @@ def sampled_cross_entropy_vjp_weight(
     >>> import numpy as np, sparsetangent as st
     >>> weight, hidden = np.log(np.array([[1.0], [3.0], [4.0]])), np.array([[2.0]])
     >>> g = st.rules.sampled_cross_entropy_vjp_weight(np.array([1.0]), weight, hidden, np.array([0]), np.array([1]))
+    >>> g.shape, g.stored
+    ((3, 1), 2)
     >>> g.indices.tolist(), g.values.round(12).tolist()
     ([0, 1], [[-1.8], [1.8]])
     """
@@ -169,6 +171,8 @@ def sampled_cross_entropy_vjp_hidden(
     >>> weight, hidden = np.log(np.array([[1.0], [3.0], [4.0]])), np.array([[1.0]])
     >>> dy, label, sampled = np.array([1.0]), np.array([0]), np.array([1])
     >>> dx = st.rules.sampled_cross_entropy_vjp_hidden(dy, weight, hidden, label, sampled)
+    >>> dx.shape
+    (1, 1)
     >>> bool(np.allclose(dx, 0.75 * np.log(3)))
     True
     """

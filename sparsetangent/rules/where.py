@@ -63,7 +63,7 @@ def where_vjp_x(dy: Any, condition: Array, shape_of_x: tuple[int, ...], shape_of
     dy : Array or Tangent
         The cotangent, of the shape and dtype of the forward's result.
     condition : Array of bool
-        As in the forward.
+        As in the forward, any shape.
     shape_of_x, shape_of_y : tuple of int
         The shapes of `x` and `y`.
 
