@@ -62,9 +62,11 @@ $(VENV)/.docs: $(VENV)/.installed
 docs: $(VENV)/.docs  ## the site in docs/_build/html, warnings as errors; its code runs in `make test`
 	$(BIN)/python -m sphinx -q -E -W -n --keep-going -b html docs docs/_build/html
 
-pages: setup  ## write anew the pages that are made from the code and from benchmarks/results.json, with their pictures
+pages: setup  ## write anew the pages that are made from the code and from measured JSON, with their pictures
 	$(BIN)/python docs/structure.py
 	$(BIN)/python docs/benchmarks.py
+	$(BIN)/python docs/comparison/page.py
+	$(BIN)/python -m tests.interop.interchange
 
 docs-check: docs  ## opens every page of the site in Chromium, follows the links, takes pictures of four
 	$(BIN)/python docs/check_site.py
