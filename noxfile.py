@@ -25,7 +25,18 @@ DEPENDENCIES = {
 }
 TOOLS = ("array-api-strict", "hypothesis", "ml-dtypes", "pytest", "pytest-xdist")
 # What the suite reads beside itself. The package is not among it: the installed one is tested.
-BESIDE = ("tests", "docs", "benchmarks", "examples", "pyproject.toml", "README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+BESIDE = (
+    "tests",
+    "docs",
+    "benchmarks",
+    "examples",
+    "pyproject.toml",
+    "README.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "CITATION.cff",
+    "SECURITY.md",
+)
 # Tests of the repository's own tools and of CUDA sources, which no dependency changes.
 NOT_CORE = (
     "conformance",

@@ -7,6 +7,7 @@ import json
 import re
 import runpy
 import sys
+import tomllib
 from doctest import ELLIPSIS, OutputChecker
 from pathlib import Path
 from types import ModuleType
@@ -14,6 +15,7 @@ from typing import NamedTuple
 
 import pytest
 
+import sparsetangent
 from sparsetangent.registry import TABLE
 
 ROOT = Path(__file__).parent.parent
@@ -117,6 +119,12 @@ def test_the_page_of_benchmarks_is_as_generated():
     assert "length.svg" in page
 
 
+def test_the_version_is_the_same_everywhere():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    cited = re.search(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+    assert sparsetangent.__version__ == project["version"] == cited[1]
+
+
 # The API reference
 
 NEIGHBOURS = "autograd jax memmap pydata safetensors scipy tensorflow torch torch_distributed"
@@ -132,6 +140,8 @@ PUBLIC = [
 
 def test_the_reference_names_everything_public():
     """Each name of each `__all__` has an entry, under its module or the module in which users find it."""
+    for library in OPTIONAL:
+        pytest.importorskip(library)
     files = {file.stem for file in (ROOT / "sparsetangent" / "interop").glob("*.py")} - {"__init__"}
     assert files == {*NEIGHBOURS.split(), *PARTS.split()}
     entries = list(_entries())
