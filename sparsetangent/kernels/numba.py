@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from itertools import combinations
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from .base import Array
+from .block_steps import is_a_sum, is_steppable
 from .generic import sum_blocks
 from .numpy import _QUIET, NumpyKernels, as_numbers
 from .step import STATES, Step
@@ -74,8 +74,9 @@ class NumbaKernels(NumpyKernels):
     @_QUIET
     def update_rows(self, step: Step, dst: Array, states: Sequence[Array], ids: Array, rows: Array) -> Array | None:
         held, n = self.accumulator(dst.dtype), ids.shape[0]
-        if not self.smallest <= n < 2**31 or not _is_steppable(step, dst, states, held) or rows.shape != (n, *dst.shape[1:]):
-            return None
+        fits = is_steppable(step, dst, states, held) and rows.shape == (n, *dst.shape[1:])
+        if not fits or not self.smallest <= n < 2**31 or (is_a_sum(step) and held == dst.dtype):
+            return super().update_rows(step, dst, states, ids, rows)
         ids, _ = self._checked(ids, dst.shape[0])
         rows = rows.astype(held, copy=any(np.may_share_memory(rows, x) for x in (dst, *states)))
         distinct, starts, places = _loops().groups(np.ascontiguousarray(ids), dst.shape[0])
@@ -89,20 +90,6 @@ class NumbaKernels(NumpyKernels):
         named = self.gather(dst, distinct).astype(held)
         _step(step, _table(named), np.arange(distinct.shape[0], dtype=distinct.dtype), states, *entries)
         return self.put(dst, distinct, named.astype(dst.dtype))
-
-
-def _is_steppable(step: Step, dst: Array, states: Sequence[Array], held: Any) -> bool:
-    """Whether the loops have these dtypes and layouts, and no two tables lie in the same memory."""
-    tables = (dst, *states)
-    return (
-        held in (np.float32, np.float64)
-        and dst.dtype.isnative
-        and prod(dst.shape[1:]) > 0
-        and [x.shape for x in states] == step.state_shapes(dst.shape)
-        and all(x.dtype == held and x.dtype.isnative for x in states)
-        and all(x.flags.c_contiguous and x.flags.writeable for x in tables)
-        and not any(np.may_share_memory(a, b) for a, b in combinations(tables, 2))
-    )
 
 
 def _table(rows: Array) -> Array:

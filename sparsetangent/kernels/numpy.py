@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from math import prod
 from typing import Any
@@ -10,7 +11,9 @@ import array_api_compat.numpy
 import numpy as np
 
 from .base import Array, ReduceOp
+from .block_steps import is_a_sum, is_steppable, step_blocks
 from .generic import _COMBINE, _HALF, GenericKernels, sum_blocks
+from .step import Step
 
 __all__ = ["NumpyKernels", "as_numbers"]
 
@@ -152,6 +155,19 @@ class NumpyKernels(GenericKernels):
             return _unique_by_table(ids, size)
         distinct, inverse = _unique_by_sort(ids, size)
         return distinct[:-1] if padded else distinct, inverse
+
+    # Optimizer steps
+
+    @np.errstate(all="ignore")
+    def update_rows(self, step: Step, dst: Array, states: Sequence[Array], ids: Array, rows: Array) -> Array | None:
+        held = self.accumulator(dst.dtype)
+        if not is_steppable(step, dst, states, held) or rows.shape != (*ids.shape, *dst.shape[1:]):
+            return None
+        if is_a_sum(step) and held == dst.dtype:
+            return self.scatter_add(dst, ids, rows, -step.rate)
+        distinct, sums = self.coalesce(ids, rows.astype(held, copy=False), dst.shape[0])  # a new array
+        step_blocks(step, dst, states, distinct, sums)
+        return dst
 
     # Folds
 
