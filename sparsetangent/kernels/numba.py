@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .base import Array
+from .base import Array, ReduceOp
 from .block_steps import is_a_sum, is_steppable
 from .generic import sum_blocks
 from .numpy import _QUIET, NumpyKernels, as_numbers
@@ -71,6 +71,21 @@ class NumbaKernels(NumpyKernels):
         distinct, inverse = find(np.ascontiguousarray(ids), size)
         return distinct, inverse
 
+    def _folded(self, op: ReduceOp, inverse: Array, rows: Array, groups: int) -> Array:
+        if op not in _FOLDS or not _is_plain(rows.dtype, "biuf") or rows.shape[0] < self.smallest:
+            return super()._folded(op, inverse, rows, groups)
+        folded = np.full((groups, prod(rows.shape[1:])), self._identity(op, rows.dtype), rows.dtype)
+        bits = np.uint8 if rows.dtype == np.bool else rows.dtype
+        getattr(_loops(), _FOLDS[op])(folded.view(bits), np.ascontiguousarray(inverse), _table(rows).view(bits))
+        return folded.reshape((groups, *rows.shape[1:]))
+
+    def _others(self, ids: Array, rows: Array, size: int) -> Array:
+        if not _is_plain(rows.dtype, "fc") or rows.shape[0] < self.smallest:
+            return super()._others(ids, rows, size)
+        distinct, inverse = self._distinct(ids, size, padded=bool((ids == size).any()))
+        products = _loops().product_of_others(np.ascontiguousarray(inverse), _table(rows), distinct.shape[0])
+        return products.reshape(rows.shape)
+
     @_QUIET
     def update_rows(self, step: Step, dst: Array, states: Sequence[Array], ids: Array, rows: Array) -> Array | None:
         held, n = self.accumulator(dst.dtype), ids.shape[0]
@@ -90,6 +105,16 @@ class NumbaKernels(NumpyKernels):
         named = self.gather(dst, distinct).astype(held)
         _step(step, _table(named), np.arange(distinct.shape[0], dtype=distinct.dtype), states, *entries)
         return self.put(dst, distinct, named.astype(dst.dtype))
+
+
+# The loop of each fold; the product of bools, which are 0 and 1, is one of numbers.
+_FOLDS: dict[str, str] = {"min": "fold_least", "max": "fold_greatest", "mul": "fold_product"}
+
+
+def _is_plain(dtype: Any, kinds: str) -> bool:
+    """Whether Numba has the dtype, which is of one of the `kinds`."""
+    widths = {"f": (4, 8), "c": (8, 16)}.get(dtype.kind, (1, 2, 4, 8))
+    return dtype.kind in kinds and dtype.isnative and dtype.itemsize in widths
 
 
 def _table(rows: Array) -> Array:
