@@ -45,13 +45,11 @@ class CLoops:
         return distinct[:count].copy(), self.densify(inverse, rows, count)
 
     def sgd(self, p: Any, ids: Any, rows: Any, rate: float) -> None:
-        distinct, sums = self.coalesce(ids, rows, len(p))
-        self._c.sgd(_at(p), _at(distinct), _at(sums), *_sizes(sums, len(p)), ctypes.c_float(rate))
+        self._c.add_multiples(_at(p), _at(ids), _at(rows), *_sizes(rows, len(p)), ctypes.c_float(-rate))
 
     def adagrad(self, p: Any, s: Any, ids: Any, rows: Any, rate: float, epsilon: float) -> None:
-        distinct, sums = self.coalesce(ids, rows, len(p))
         numbers = ctypes.c_float(rate), ctypes.c_float(epsilon)
-        self._c.adagrad(_at(p), _at(s), _at(distinct), _at(sums), *_sizes(sums, len(p)), *numbers)
+        self._c.adagrad(_at(p), _at(s), _at(ids), _at(rows), *_sizes(rows, len(p)), *numbers)
 
 
 @cache

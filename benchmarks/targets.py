@@ -121,8 +121,9 @@ def _verdict(target: Target, found: list[float]) -> Verdict:
 
 def _measured(target: Target, results: Sequence[Result]) -> list[float]:
     cells = [r for r in results if r.table == target.table and target.column in r.ours and _within(r.on, target.where)]
-    if target.against in _GROWTH:
-        return _growth(cells, target.column, *_GROWTH[target.against])
+    if target.against.startswith("the smallest "):
+        name, _, each = target.against.removeprefix("the smallest ").partition(", ")
+        return _growth(cells, target.column, name, each == "for each")
     found = []
     for r in cells:
         other = _OTHER.get(target.against, _peer)(target, r)
@@ -150,7 +151,6 @@ _OTHER: dict[str, Callable[[Target, Result], float | None]] = {
     "best peer": _best_peer,
     "jitted JAX": _jax,
 }
-_GROWTH: dict[str, tuple[str, bool]] = {"the smallest V": ("V", False), "the smallest k, for each": ("k", True)}
 
 
 def _growth(cells: Sequence[Result], column: str, key: str, each: bool) -> list[float]:

@@ -50,12 +50,25 @@ static int64_t by_table(const int64_t *ids, int64_t n, int64_t size, int64_t *di
     return count;
 }
 
-static int64_t by_sort(const int64_t *ids, int64_t n, int64_t size, int64_t *distinct, int64_t *inverse)
+struct sorted {
+    int64_t *keys, *key_memory;
+    int32_t *places, *place_memory;
+};
+
+static void free_sorted(struct sorted in)
 {
-    int64_t *memory = malloc(2 * n * sizeof *memory), *keys = memory, *other = memory + n, counts[DIGITS], count = 0;
-    int32_t *places = malloc(2 * n * sizeof *places), *kept = places, *other_places = places + n;
-    if (!memory || !places)
-        return -1;
+    free(in.key_memory);
+    free(in.place_memory);
+}
+
+/* The ids ascending, and where each was, by a radix sort; no keys without memory. */
+static struct sorted in_order(const int64_t *ids, int64_t n, int64_t size)
+{
+    int64_t *keys = malloc(2 * n * sizeof *keys), *other = keys + n, counts[DIGITS];
+    int32_t *places = malloc(2 * n * sizeof *places), *other_places = places + n;
+    struct sorted in = {keys, keys, places, places};
+    if (!keys || !places)
+        return (struct sorted){0};
     memcpy(keys, ids, n * sizeof *keys);
     for (int64_t i = 0; i < n; i++)
         places[i] = (int32_t)i;
@@ -79,20 +92,30 @@ static int64_t by_sort(const int64_t *ids, int64_t n, int64_t size, int64_t *dis
         int32_t *p = places;
         places = other_places, other_places = p;
     }
+    in.keys = keys, in.places = places;
+    return in;
+}
+
+static int64_t by_sort(const int64_t *ids, int64_t n, int64_t size, int64_t *distinct, int64_t *inverse)
+{
+    struct sorted in = in_order(ids, n, size);
+    int64_t count = 0;
+    if (!in.keys)
+        return -1;
     for (int64_t i = 0; i < n; i++) {
-        if (keys[i] < 0 || keys[i] >= size) {
-            inverse[places[i]] = -1;
+        int64_t k = in.keys[i];
+        if (k < 0 || k >= size) {
+            inverse[in.places[i]] = -1;
             continue;
         }
-        if (!count || distinct[count - 1] != keys[i])
-            distinct[count++] = keys[i];
-        inverse[places[i]] = count - 1;
+        if (!count || distinct[count - 1] != k)
+            distinct[count++] = k;
+        inverse[in.places[i]] = count - 1;
     }
     for (int64_t i = 0; i < n; i++)
         if (inverse[i] < 0)
             inverse[i] = count;
-    free(memory);
-    free(kept);
+    free_sorted(in);
     return count;
 }
 
@@ -102,28 +125,53 @@ int64_t distinct_ids(const int64_t *ids, int64_t n, int64_t size, int64_t *disti
     return (size <= TABLE_RATIO * n ? by_table : by_sort)(ids, n, size, distinct, inverse);
 }
 
-void sgd(float *restrict p, const int64_t *restrict ids, const float *restrict rows, int64_t n, int64_t d, int64_t size, float rate)
+/* dst[ids[i]] += factor * rows[i] */
+void add_multiples(float *restrict dst, const int64_t *restrict ids, const float *restrict rows, int64_t n, int64_t d, int64_t size,
+                   float factor)
 {
     for (int64_t i = 0; i < n; i++) {
         int64_t k = ids[i];
         if (k < 0 || k >= size)
             continue;
         for (int64_t j = 0; j < d; j++)
-            p[k * d + j] -= rate * rows[i * d + j];
+            dst[k * d + j] += factor * rows[i * d + j];
     }
 }
 
-void adagrad(float *restrict p, float *restrict s, const int64_t *restrict ids, const float *restrict rows, int64_t n, int64_t d,
-             int64_t size, float rate, float epsilon)
+static void adagrad_row(float *restrict p, float *restrict s, const float *restrict g, int64_t d, float rate, float epsilon)
 {
-    for (int64_t i = 0; i < n; i++) {
-        int64_t k = ids[i];
+    for (int64_t j = 0; j < d; j++) {
+        float sum = s[j] + g[j] * g[j];
+        s[j] = sum;
+        p[j] -= rate * g[j] / (sqrtf(sum) + epsilon);
+    }
+}
+
+/* Rows grouped by id, each group summed and applied; -1 without memory. */
+int64_t adagrad(float *restrict p, float *restrict s, const int64_t *restrict ids, const float *restrict rows, int64_t n, int64_t d,
+                int64_t size, float rate, float epsilon)
+{
+    struct sorted in = in_order(ids, n, size);
+    float *total = malloc(d * sizeof *total);
+    if (!in.keys || !total)
+        return -1;
+    for (int64_t i = 0, stop; i < n; i = stop) {
+        int64_t k = in.keys[i];
+        for (stop = i + 1; stop < n && in.keys[stop] == k; stop++)
+            ;
         if (k < 0 || k >= size)
             continue;
-        for (int64_t j = 0; j < d; j++) {
-            float g = rows[i * d + j], sum = s[k * d + j] + g * g;
-            s[k * d + j] = sum;
-            p[k * d + j] -= rate * g / (sqrtf(sum) + epsilon);
+        const float *g = rows + in.places[i] * d;
+        if (stop - i > 1) {
+            memset(total, 0, d * sizeof *total);
+            for (int64_t e = i; e < stop; e++)
+                for (int64_t j = 0; j < d; j++)
+                    total[j] += rows[in.places[e] * d + j];
+            g = total;
         }
+        adagrad_row(p + k * d, s + k * d, g, d, rate, epsilon);
     }
+    free(total);
+    free_sorted(in);
+    return 0;
 }

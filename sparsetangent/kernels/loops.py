@@ -11,7 +11,20 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-__all__ = ["add_multiples", "add_rows", "compiled", "distinct_by_sort", "distinct_by_table", "groups", "in_order", "or_rows"]
+__all__ = [
+    "add_multiples",
+    "add_rows",
+    "compiled",
+    "distinct_by_sort",
+    "distinct_by_table",
+    "fold_greatest",
+    "fold_least",
+    "fold_product",
+    "groups",
+    "in_order",
+    "or_rows",
+    "product_of_others",
+]
 
 _DIGIT = 11
 _MASK = (1 << _DIGIT) - 1
@@ -152,3 +165,59 @@ def groups(ids: Any, size: int) -> Any:
         end = i + 1
     starts[count] = end
     return distinct[:count], starts[: count + 1], places
+
+
+@compiled
+def fold_least(dst: Any, ids: Any, rows: Any) -> None:
+    """``dst[ids[i]] = minimum(dst[ids[i]], rows[i])``; nan stays, and spreads."""
+    n, d = rows.shape
+    for i in range(n):
+        k = ids[i]
+        if 0 <= k < dst.shape[0]:
+            for j in range(d):
+                a, b = dst[k, j], rows[i, j]
+                dst[k, j] = a if a <= b or a != a else b
+
+
+@compiled
+def fold_greatest(dst: Any, ids: Any, rows: Any) -> None:
+    """``dst[ids[i]] = maximum(dst[ids[i]], rows[i])``; nan stays, and spreads."""
+    n, d = rows.shape
+    for i in range(n):
+        k = ids[i]
+        if 0 <= k < dst.shape[0]:
+            for j in range(d):
+                a, b = dst[k, j], rows[i, j]
+                dst[k, j] = a if a >= b or a != a else b
+
+
+@compiled
+def fold_product(dst: Any, ids: Any, rows: Any) -> None:
+    """``dst[ids[i]] *= rows[i]``."""
+    n, d = rows.shape
+    for i in range(n):
+        k = ids[i]
+        if 0 <= k < dst.shape[0]:
+            for j in range(d):
+                dst[k, j] *= rows[i, j]
+
+
+@compiled
+def product_of_others(ids: Any, rows: Any, groups: int) -> Any:
+    """For each row the product of those before it and those behind it that have its id."""
+    n, d = rows.shape
+    products, met = np.ones_like(rows), np.ones((groups, d), rows.dtype)
+    for i in range(n):
+        k = ids[i]
+        if 0 <= k < groups:
+            for j in range(d):
+                products[i, j] = met[k, j]
+                met[k, j] *= rows[i, j]
+    met[:] = 1
+    for i in range(n - 1, -1, -1):
+        k = ids[i]
+        if 0 <= k < groups:
+            for j in range(d):
+                products[i, j] *= met[k, j]
+                met[k, j] *= rows[i, j]
+    return products

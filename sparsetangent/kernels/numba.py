@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from itertools import combinations
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from .base import Array
+from .base import Array, ReduceOp
+from .block_steps import is_a_sum, is_steppable
 from .generic import sum_blocks
 from .numpy import _QUIET, NumpyKernels, as_numbers
 from .step import STATES, Step
@@ -71,11 +71,27 @@ class NumbaKernels(NumpyKernels):
         distinct, inverse = find(np.ascontiguousarray(ids), size)
         return distinct, inverse
 
+    def _folded(self, op: ReduceOp, inverse: Array, rows: Array, groups: int) -> Array:
+        if op not in _FOLDS or not _is_plain(rows.dtype, "biuf") or rows.shape[0] < self.smallest:
+            return super()._folded(op, inverse, rows, groups)
+        folded = np.full((groups, prod(rows.shape[1:])), self._identity(op, rows.dtype), rows.dtype)
+        bits = np.uint8 if rows.dtype == np.bool else rows.dtype
+        getattr(_loops(), _FOLDS[op])(folded.view(bits), np.ascontiguousarray(inverse), _table(rows).view(bits))
+        return folded.reshape((groups, *rows.shape[1:]))
+
+    def _others(self, ids: Array, rows: Array, size: int) -> Array:
+        if not _is_plain(rows.dtype, "fc") or rows.shape[0] < self.smallest:
+            return super()._others(ids, rows, size)
+        distinct, inverse = self._distinct(ids, size, padded=bool((ids == size).any()))
+        products = _loops().product_of_others(np.ascontiguousarray(inverse), _table(rows), distinct.shape[0])
+        return products.reshape(rows.shape)
+
     @_QUIET
     def update_rows(self, step: Step, dst: Array, states: Sequence[Array], ids: Array, rows: Array) -> Array | None:
         held, n = self.accumulator(dst.dtype), ids.shape[0]
-        if not self.smallest <= n < 2**31 or not _is_steppable(step, dst, states, held) or rows.shape != (n, *dst.shape[1:]):
-            return None
+        fits = is_steppable(step, dst, states, held) and rows.shape == (n, *dst.shape[1:])
+        if not fits or not self.smallest <= n < 2**31 or (is_a_sum(step) and held == dst.dtype):
+            return super().update_rows(step, dst, states, ids, rows)
         ids, _ = self._checked(ids, dst.shape[0])
         rows = rows.astype(held, copy=any(np.may_share_memory(rows, x) for x in (dst, *states)))
         distinct, starts, places = _loops().groups(np.ascontiguousarray(ids), dst.shape[0])
@@ -91,18 +107,14 @@ class NumbaKernels(NumpyKernels):
         return self.put(dst, distinct, named.astype(dst.dtype))
 
 
-def _is_steppable(step: Step, dst: Array, states: Sequence[Array], held: Any) -> bool:
-    """Whether the loops have these dtypes and layouts, and no two tables lie in the same memory."""
-    tables = (dst, *states)
-    return (
-        held in (np.float32, np.float64)
-        and dst.dtype.isnative
-        and prod(dst.shape[1:]) > 0
-        and [x.shape for x in states] == step.state_shapes(dst.shape)
-        and all(x.dtype == held and x.dtype.isnative for x in states)
-        and all(x.flags.c_contiguous and x.flags.writeable for x in tables)
-        and not any(np.may_share_memory(a, b) for a, b in combinations(tables, 2))
-    )
+# The loop of each fold; the product of bools, which are 0 and 1, is one of numbers.
+_FOLDS: dict[str, str] = {"min": "fold_least", "max": "fold_greatest", "mul": "fold_product"}
+
+
+def _is_plain(dtype: Any, kinds: str) -> bool:
+    """Whether Numba has the dtype, which is of one of the `kinds`."""
+    widths = {"f": (4, 8), "c": (8, 16)}.get(dtype.kind, (1, 2, 4, 8))
+    return dtype.kind in kinds and dtype.isnative and dtype.itemsize in widths
 
 
 def _table(rows: Array) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from math import prod
 from typing import Any
@@ -10,7 +11,9 @@ import array_api_compat.numpy
 import numpy as np
 
 from .base import Array, ReduceOp
+from .block_steps import is_a_sum, is_steppable, step_blocks
 from .generic import _COMBINE, _HALF, GenericKernels, sum_blocks
+from .step import Step
 
 __all__ = ["NumpyKernels", "as_numbers"]
 
@@ -153,6 +156,19 @@ class NumpyKernels(GenericKernels):
         distinct, inverse = _unique_by_sort(ids, size)
         return distinct[:-1] if padded else distinct, inverse
 
+    # Optimizer steps
+
+    @np.errstate(all="ignore")
+    def update_rows(self, step: Step, dst: Array, states: Sequence[Array], ids: Array, rows: Array) -> Array | None:
+        held = self.accumulator(dst.dtype)
+        if not is_steppable(step, dst, states, held) or rows.shape != (*ids.shape, *dst.shape[1:]):
+            return None
+        if is_a_sum(step) and held == dst.dtype:
+            return self.scatter_add(dst, ids, rows, -step.rate)
+        distinct, sums = self.coalesce(ids, rows.astype(held, copy=False), dst.shape[0])  # a new array
+        step_blocks(step, dst, states, distinct, sums)
+        return dst
+
     # Folds
 
     @_QUIET
@@ -183,6 +199,29 @@ class NumpyKernels(GenericKernels):
             return folded
         order = _stable_order(inverse, groups)
         return _fold_runs(inverse.take(order), rows[order], combine)
+
+    @np.errstate(all="ignore")
+    def product_of_others(self, ids: Array, rows: Array, size: int) -> Array | None:
+        """For each row the product of the other rows of its id, 1 where there is none: a derivative of a product.
+
+        No part of the contract; None where a backend has no way that is quicker than a scan with standard functions.
+        """
+        ids, _ = self._checked(ids, size)
+        return self._others(ids, rows, size) if rows.size else rows
+
+    def _others(self, ids: Array, rows: Array, size: int) -> Array:
+        order = _stable_order(ids, size + 1)
+        first = _run_starts(ids.take(order))
+        starts = np.flatnonzero(first)
+        lengths = np.diff(starts, append=ids.shape[0])
+        place = np.arange(ids.shape[0]) - np.repeat(starts, lengths)
+        behind = np.repeat(lengths, lengths) - 1 - place
+        (some,) = np.nonzero(place + behind)  # a row alone has no others
+        products, at = np.ones_like(rows), order[some]
+        sequence = rows[at]
+        before = _product_before(sequence, place[some])
+        products[at] = before * _product_before(sequence[::-1], behind[some][::-1])[::-1]
+        return products
 
     def _device(self, x: Array) -> Any:
         return None
@@ -310,3 +349,14 @@ def _fold_runs(ids: Array, rows: Array, combine: Any) -> Array:
         left[paired] = combine(left[paired], rows[keep[paired] + 1])
         rows, place = left, place[keep] // 2
     return rows
+
+
+def _product_before(rows: Array, place: Array) -> Array:
+    """The product of the rows before each one in its run, in which it has a place: a doubling scan of what it still reaches."""
+    product = np.ones_like(rows)
+    at, shift = np.flatnonzero(place), 1
+    product[at] = rows[at - 1]
+    while (at := at[place[at] > shift]).size:
+        product[at] *= product[at - shift]
+        shift *= 2
+    return product

@@ -222,6 +222,12 @@ class TorchKernels(GenericKernels):
         folded = start.scatter_reduce(0, index, held, _TORCH_REDUCE[op], include_self=False)
         return folded[:groups].to(rows.dtype)
 
+    def product_of_others(self, ids: Array, rows: Array, size: int) -> Array | None:
+        if not _is_plain(ids, rows) or rows.dtype in _BITS:
+            return None
+        products = self._numpy.product_of_others(_numpy(ids), _numpy(rows), size)
+        return None if products is None else torch.from_numpy(products)
+
     # Checks
 
     def _checked(self, ids: Array, size: int) -> tuple[Array, Array | None]:
