@@ -27,6 +27,7 @@ __all__ = [
     "device_of",
     "is_array",
     "known_backends",
+    "meet_imported",
     "register_kernels",
     "torch_is_compiling",
     "when_met",
@@ -138,6 +139,13 @@ def when_met(library: str, callback: Callable[[], None]) -> None:
         callback()
     else:
         _WHEN_MET.setdefault(library, []).append(callback)
+
+
+def meet_imported() -> None:
+    """Call what waits for libraries that are imported by now, though no array of them was met."""
+    for library in [name for name in _WHEN_MET if name in sys.modules]:
+        for callback in _WHEN_MET.pop(library):
+            callback()
 
 
 def known_backends() -> tuple[Backend, ...]:

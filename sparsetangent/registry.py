@@ -32,6 +32,7 @@ __all__ = [
     "Scalar",
     "Structure",
     "apply",
+    "apply_pair",
     "implements",
     "names",
     "resolve",
@@ -166,6 +167,12 @@ def apply(name: str, *args: Any, **kwargs: Any) -> Any:
     except KeyError:
         implementation = _RESOLVED[key] = resolve(name, *map(type, args))
     return implementation(*args, **kwargs)
+
+
+def apply_pair(name: str, a: Any, b: Any) -> Any:
+    """`apply` of two operands, in half the time: small tangents feel it."""
+    implementation = _RESOLVED.get((name, type(a), type(b)))
+    return apply(name, a, b) if implementation is None else implementation(a, b)
 
 
 def resolve(name: str, *types: type) -> Callable[..., Any]:

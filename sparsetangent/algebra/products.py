@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from math import inf
 from typing import Any
 
+from ..backend import backend_of
 from ..dtypes import facts
 from ..kernels.base import Array as AnyArray
 from ..registry import Array, Scalar, implements
@@ -14,7 +16,7 @@ from .binary import by_zero, with_number
 from .frames import blank_padding, broadcast_shapes, distinct, promote
 from .join import product, quotient
 from .wrap import like, operand_frames
-from .zeros import common_dtype, function_of, result_dtype
+from .zeros import common_dtype, result_dtype
 
 __all__: list[str] = []
 
@@ -60,14 +62,15 @@ def divide_array(a: AnyArray, b: Tangent) -> AnyArray:
 def _scaled(name: str, t: Tangent, number: complex) -> Tangent:
     """A linear operation of a tangent with a Python number."""
     frame = t._frame()
-    function = function_of(name, frame.backend.xp, frame.values, number)
-    if facts(frame.backend, frame.values.dtype).kind not in ("real", "complex"):
+    values = frame.values
+    if facts(backend_of(values), values.dtype).kind not in ("real", "complex"):
         # Integers and bools may be cast by the product, and a cast of summands need not be the cast of their sum.
-        dtype = result_dtype(name, frame, frame.values.dtype, type(number)(1))
-        frame = frame if dtype == frame.values.dtype else distinct(frame)
+        dtype = result_dtype(name, frame, values.dtype, type(number)(1))
+        frame = frame if dtype == values.dtype else distinct(frame)
     if number != number or abs(number) == inf or (name == "divide" and number == 0):
         frame = distinct(frame)  # inf - inf of two summands is nan where their sum has a product
-    frame = frame._replace(values=function(frame.values, number))
+    function = operator.mul if name == "multiply" else operator.truediv
+    frame = frame.with_values(function(frame.values, number))
     # 0 / 0 in a padding row would come back as nan.
     return like(t, blank_padding(frame) if frame.padded else frame)
 

@@ -12,7 +12,7 @@ import numpy as np
 from ..backend import backend_of, is_array
 from ..dtypes import facts
 from ..kernels.base import Array, DType, Namespace
-from ..registry import Dispatched, apply
+from ..registry import Dispatched, apply, apply_pair
 from .frame import Frame
 
 if TYPE_CHECKING:
@@ -33,16 +33,28 @@ def plain_number(x: Any, t: Tangent) -> Any:
     return x
 
 
+_NUMBERS = frozenset((bool, int, float, complex))
+
+
+def _operand(x: Any, t: Tangent) -> Any:
+    """`x` as it stands beside a tangent in an operation, or NotImplemented."""
+    if type(x) in _NUMBERS or isinstance(x, Tangent):  # seen at a glance
+        return x
+    return plain_number(x, t) if is_operand(x) else NotImplemented
+
+
 def _left(name: str) -> Callable[[Tangent, Any], Any]:
     def operator(self: Tangent, other: Any) -> Any:
-        return apply(name, self, plain_number(other, self)) if is_operand(other) else NotImplemented
+        other = _operand(other, self)
+        return other if other is NotImplemented else apply_pair(name, self, other)
 
     return operator
 
 
 def _right(name: str) -> Callable[[Tangent, Any], Any]:
     def operator(self: Tangent, other: Any) -> Any:
-        return apply(name, plain_number(other, self), self) if is_operand(other) else NotImplemented
+        other = _operand(other, self)
+        return other if other is NotImplemented else apply_pair(name, other, self)
 
     return operator
 
