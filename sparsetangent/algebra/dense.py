@@ -120,8 +120,10 @@ def coalesce_tangent(t: Tangent, *, size: int | None = None) -> IndexedSlices:
     """The tangent as slices with sorted coordinates, each once; waits for a device and so reads its flags."""
     if size is not None and (size := operator.index(size)) < 0:
         raise ValueError(f"size must be at least 0, not {size}")
-    result = coalesce(t._frame(), size)
-    if size is None:
+    frame = t._frame()
+    kernels = frame.backend.kernels
+    result = coalesce(frame, size)
+    if size is None and (seen := kernels.seen(frame.values)) is not None and not kernels.synchronous(seen):
         check_errors()
     return IndexedSlices._of(result)
 
