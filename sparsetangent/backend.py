@@ -128,9 +128,8 @@ def common_backend(*arrays: Array) -> Backend:
 
 
 def device_of(x: Array) -> Any:
-    """The device to make new arrays on beside `x`: None for NumPy, and for tracers, which have none yet."""
-    backend = backend_of(x)
-    return array_api_compat.device(x) if backend.name != "numpy" and backend.kernels.concrete(x) else None
+    """The device to make new arrays on beside `x`; None where the library places them."""
+    return backend_of(x).kernels.device_for(x)
 
 
 def when_met(library: str, callback: Callable[[], None]) -> None:

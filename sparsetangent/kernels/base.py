@@ -58,6 +58,10 @@ class Kernels(Protocol):
         """Whether reading a value of `x` waits for no device queue (true on the CPU)."""
         ...
 
+    def device_for(self, x: Array) -> Any:
+        """The device on which to make arrays beside `x`; None where the library places them (NumPy, and tracers of jax)."""
+        ...
+
     def index_dtype(self, x: Array) -> DType:
         """The widest integer dtype that can index arrays like `x`: int64, or int32 in jax without x64."""
         ...

@@ -53,8 +53,11 @@ class JaxKernels(GenericKernels):
         least, greatest = _bounds(ids)
         return int(least), int(greatest)
 
-    def _device(self, x: Array) -> Any:
-        return None  # a tracer has none, and arrays follow those they are computed with
+    def device_for(self, x: Array) -> Any:
+        device = None if isinstance(x, jax.core.Tracer) else x.device
+        return (
+            device if isinstance(device, jax.Device) else None
+        )  # arrays follow those they are computed with, sharded ones too
 
     def gather(self, src: Array, ids: Array) -> Array:
         ids, _ = self._checked(ids, src.shape[0])

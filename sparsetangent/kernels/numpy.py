@@ -172,7 +172,7 @@ class NumpyKernels(GenericKernels):
         order = _stable_order(inverse, groups)
         return _fold_runs(inverse.take(order), rows[order], combine)
 
-    def _device(self, x: Array) -> Any:
+    def device_for(self, x: Array) -> Any:
         return None
 
     # Checks

@@ -224,7 +224,7 @@ class TorchKernels(GenericKernels):
         ids = self._widened(ids)
         return ids, None if inside is None else (ids >= 0) & (ids < size)
 
-    def _device(self, x: Array) -> Any:
+    def device_for(self, x: Array) -> Any:
         return x.device
 
 
