@@ -3,6 +3,8 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -47,11 +49,15 @@ def _importable(modules: dict[str, ModuleType]) -> Iterator[None]:
 
 
 @contextmanager
-def tensorflow() -> Iterator[None]:
+def tensorflow() -> Iterator[Any]:
+    """TensorFlow itself where it is installed."""
+    if find_spec("tensorflow"):
+        yield import_module("tensorflow")
+        return
     module: Any = ModuleType("tensorflow")
     module.IndexedSlices, module.convert_to_tensor = Slices, Tensor
     with _importable({"tensorflow": module}):
-        yield
+        yield module
 
 
 class OnCard(np.ndarray):

@@ -1,4 +1,4 @@
-"""TensorFlow's IndexedSlices there and back, by a stand-in for TensorFlow: it is not installed here."""
+"""TensorFlow's IndexedSlices there and back: TensorFlow itself where it is installed, and a stand-in elsewhere."""
 
 import array_api_compat.numpy as xp
 import numpy as np
@@ -10,14 +10,17 @@ from sparsetangent.testing import strategies
 from sparsetangent.testing.oracle import loop_densify
 from tests.helpers import for_all
 from tests.interop import stand_ins
-from tests.interop.stand_ins import Slices, Tensor
 from tests.interop.support import NUMPY, assert_identical
 
 
 @pytest.fixture(autouse=True)
-def tensorflow():
-    with stand_ins.tensorflow():
-        yield
+def tf():
+    with stand_ins.tensorflow() as module:
+        yield module
+
+
+def slices(tf, values, indices, dense_shape=None):
+    return tf.IndexedSlices(*(x if x is None else tf.convert_to_tensor(x) for x in (values, indices, dense_shape)))
 
 
 def test_there_and_back():
@@ -54,7 +57,7 @@ def test_tangents_of_other_libraries():
     assert x.indices.numpy().tolist() == [1, 1] and x.values.numpy().shape == (2, 3)
 
 
-def test_errors():
+def test_errors(tf):
     with pytest.raises(TypeError, match="t must be a tangent, not ndarray"):
         to_indexed_slices(np.ones(2))
     with pytest.raises(ValueError, match=r"stores the first axis alone, not \(1,\) of shape \(3, 4\)"):
@@ -63,16 +66,16 @@ def test_errors():
         to_indexed_slices(Fill(np.float32(1), ()))
     with pytest.raises(TypeError, match=r"x must be a tf\.IndexedSlices, not ndarray"):
         from_indexed_slices(np.ones(2))
-    x = Slices(Tensor(np.ones((2, 3))), Tensor([0, 5]))
+    x = slices(tf, np.ones((2, 3)), [0, 5])
     with pytest.raises(ValueError, match="give shape="):
         from_indexed_slices(x)
     assert from_indexed_slices(x, (6, 3)).shape == (6, 3)
     with pytest.raises(IndexError, match="holds 5 at position 1"):
         from_indexed_slices(x, (4, 3))
     with pytest.raises(IndexError, match="holds -1 at position 0"):
-        from_indexed_slices(Slices(Tensor(np.ones((1, 3))), Tensor([-1])), (4, 3))
+        from_indexed_slices(slices(tf, np.ones((1, 3)), [-1]), (4, 3))
     with pytest.raises(ValueError, match="axis 0 is out of range for 0 axes"):
-        from_indexed_slices(Slices(Tensor(np.ones(1)), Tensor([0])), ())
-    x.dense_shape = Tensor([6, 3])
+        from_indexed_slices(slices(tf, np.ones(1), [0]), ())
+    x = slices(tf, np.ones((2, 3)), [0, 5], [6, 3])
     with pytest.raises(ValueError, match=r"shape \(7, 3\) is not the dense shape \(6, 3\)"):
         from_indexed_slices(x, (7, 3))
