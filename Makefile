@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long test-gpu bench guard mutants lint format clean
+.PHONY: help setup demo test test-long test-gpu bench guard mutants lint format dist matrix types clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -55,5 +55,19 @@ format: setup  ## format and fix what can be fixed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+$(VENV)/.nox: pyproject.toml constraints.txt
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt nox
+	@touch $@
+
+dist: $(VENV)/.nox  ## wheel and sdist, looked into, and run in an empty environment
+	$(BIN)/python -m nox -s dist
+
+matrix: $(VENV)/.nox  ## the core suite from the wheel, on the oldest and the newest dependencies (ARGS="-k law")
+	$(BIN)/python -m nox -s matrix -- $(ARGS)
+
+types: $(VENV)/.nox  ## pyright on the quickstart
+	$(BIN)/python -m nox -s types
+
 clean:  ## remove .venv, caches and outputs
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist examples/output
+	rm -rf $(VENV) .nox .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist examples/output

@@ -27,7 +27,7 @@ def add_n(items: Iterable[Tangent | Array | None]) -> Any:
     Parameters
     ----------
     items : iterable of Tangent, Array or None
-        All of one shape and library; None counts as zero. An item may stand there more than once.
+        All of one shape and library, of any dtypes; None counts as zero. An item may stand there more than once.
 
     Returns
     -------
@@ -125,7 +125,7 @@ class Accumulator:
     shape : tuple of int, optional
         The shape of what will be added; by default that of `like`, else that of the first addition.
     like : Array or Tangent, optional
-        The sum starts as ``Zero(shape, like=like)``, which gives the library, the device and a part in the promotion.
+        Of any shape and dtype. The sum starts as ``Zero(shape, like=like)``, which gives the library, the device and a part in the promotion.
 
     Raises
     ------
@@ -151,6 +151,8 @@ class Accumulator:
     >>> total.add(np.ones(1000))
     >>> total.value()[7].item()
     201.0
+    >>> total.shape, total.dtype, total.nbytes
+    ((1000,), dtype('float64'), 8000)
     """
 
     __slots__ = ("_dense", "_dtype", "_parts", "_probe", "_shape", "_weak")

@@ -11,7 +11,6 @@ import importlib
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from typing import Any
 
 import array_api_compat
@@ -93,6 +92,8 @@ def register_kernels(match: Callable[[Any], bool], load: Callable[[], Kernels]) 
     >>> ids, rows = np.array([1, 1]), np.array([2.0, 3.0]).view(Tagged)
     >>> st.IndexedSlices(ids.view(Tagged), rows, (3,)).densify().tolist()
     [0.0, 5.0, 0.0]
+    >>> type(st.backend.backend_of(rows).kernels).__name__
+    'GenericKernels'
     """
     _PLUGINS.append((match, load))
     _BY_TYPE.clear()
@@ -215,6 +216,8 @@ def _generic(x: Any) -> Load:
 def _read_entry_points() -> None:
     global _entry_points_read
     if not _entry_points_read:
+        from importlib.metadata import entry_points  # slow to import
+
         _entry_points_read = True
         for entry in entry_points(group="sparsetangent.kernels"):
             match, load = entry.load()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-from importlib.metadata import PackageNotFoundError, version
 
 from .backend import known_backends
 
@@ -21,6 +20,14 @@ def show_config() -> None:
     >>> st.show_config()  # doctest: +ELLIPSIS
     python ...
     sparsetangent ...
+
+    A backend is listed once an array of it was met:
+
+    >>> import numpy as np
+    >>> t = st.Fill(np.float32(1), (2,))
+    >>> st.show_config()  # doctest: +ELLIPSIS
+    python ...
+    numpy: namespace array_api_compat.numpy, kernels ...
     """
     print(f"python {platform.python_version()} ({platform.system()} {platform.machine()})")
     for name in _LIBRARIES:
@@ -30,6 +37,8 @@ def show_config() -> None:
 
 
 def _version(name: str) -> str:
+    from importlib.metadata import PackageNotFoundError, version  # slow to import
+
     try:
         return version(name)
     except PackageNotFoundError:

@@ -70,7 +70,7 @@ def clip_by_global_norm(items: Any, max_norm: Any) -> tuple[Any, Array]:
     items : pytree or iterable
         As for `global_norm`; those of integers or bools must be `Zero`, having no multiples.
     max_norm : number or Array of shape ()
-        Not negative, not nan. ``inf`` clips nothing.
+        Of any real dtype; not negative, not nan. ``inf`` clips nothing.
 
     Returns
     -------

@@ -12,11 +12,31 @@ __all__ = ["DensifyError", "DensifyWarning", "densify_policy", "note_densify"]
 
 
 class DensifyWarning(RuntimeWarning):
-    """An operation had no compact answer, so the dense array was made."""
+    """An operation had no compact answer, so the dense array was made.
+
+    Examples
+    --------
+    >>> import numpy as np, sparsetangent as st, warnings
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     dense = np.cos(st.OneHot(np.array(1), 2))
+    >>> caught[0].category.__name__
+    'DensifyWarning'
+    """
 
 
 class DensifyError(RuntimeError):
-    """An operation had no compact answer, and the policy forbids the dense array."""
+    """An operation had no compact answer, and the policy forbids the dense array.
+
+    Examples
+    --------
+    >>> import numpy as np, sparsetangent as st
+    >>> with st.densify_policy("raise"):
+    ...     np.cos(st.OneHot(np.array(1), 2))
+    Traceback (most recent call last):
+        ...
+    sparsetangent.policy.DensifyError: cos has no compact answer for a tangent of shape (2,); the dense array takes 16 bytes
+    """
 
 
 class _Policy(NamedTuple):
@@ -39,6 +59,11 @@ class densify_policy:
         Make the dense array with a `DensifyWarning` (the default at start), raise `DensifyError`, or make it silently.
     max_bytes : int
         In mode ``"warn"``, a dense array of more bytes raises `DensifyError` instead.
+
+    Raises
+    ------
+    ValueError
+        If `mode` is another, or `max_bytes` is negative.
 
     Examples
     --------

@@ -38,6 +38,7 @@ class Projector:
     Parameters
     ----------
     primal : Array or Tangent
+        Of any shape and dtype; its values do not matter.
     structure : str, optional
         A subspace of matrices (the last two axes): ``"symmetric"``, ``"hermitian"``, ``"diagonal"``, ``"lower"`` or ``"upper"``
         (triangular), or one of `register_projector`. By default that registered for the type of `primal`, if any.
@@ -70,6 +71,8 @@ class Projector:
     IndexedSlices(shape=(3,), dtype=float32, axis=0, stored=2, density=0.667, numpy)
     >>> st.Projector(np.zeros((2, 2)), structure="symmetric")(np.array([[1.0, 4.0], [0.0, 2.0]])).tolist()
     [[1.0, 2.0], [2.0, 2.0]]
+    >>> to_weights.shape, to_weights.dtype, to_weights.structure
+    ((1, 2), dtype('float32'), None)
     """
 
     __slots__ = ("_probe", "_shape", "_structure")
@@ -151,8 +154,9 @@ def project(t: Cotangent, like: Tangent | Array) -> Any:
     Parameters
     ----------
     t : Tangent, Array, Python number or None
+        The cotangent, of a shape that reduces to that of `like`, any dtype; None is zero.
     like : Array or Tangent
-        The primal.
+        The primal, of any shape and dtype.
 
     Returns
     -------

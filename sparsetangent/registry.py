@@ -42,21 +42,49 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Dispatched:
-    """Base of every type that the table dispatches on (the base of `Tangent`)."""
+    """Base of every type that the table dispatches on (the base of `Tangent`).
+
+    Examples
+    --------
+    >>> import sparsetangent as st
+    >>> issubclass(st.IndexedSlices, st.registry.Dispatched)
+    True
+    """
 
     __slots__ = ()
 
 
 class Array:
-    """Stands for a dense array of any backend in a signature."""
+    """Stands for a dense array of any backend in a signature.
+
+    Examples
+    --------
+    >>> import sparsetangent as st
+    >>> st.registry.resolve("getitem", st.Tangent) is st.registry.resolve("getitem", st.Zero, st.registry.Array)
+    True
+    """
 
 
 class Scalar:
-    """Stands for a Python bool, int, float or complex in a signature."""
+    """Stands for a Python bool, int, float or complex in a signature.
+
+    Examples
+    --------
+    >>> import sparsetangent as st
+    >>> st.registry.resolve("add", st.Zero, float) is st.registry.resolve("add", st.Zero, int)
+    True
+    """
 
 
 class Structure(Enum):
-    """What an operation of the standard does to the places that a tangent doesn't store."""
+    """What an operation of the standard does to the places that a tangent doesn't store.
+
+    Examples
+    --------
+    >>> import sparsetangent as st
+    >>> st.registry.TABLE["tanh"].name, st.registry.TABLE["sum"].name, st.registry.TABLE["exp"].name
+    ('ZERO', 'FOLD', 'DENSE')
+    """
 
     LINEAR = "acts on the stored values as they are"
     ZERO = "maps zero to zero: merges repeats, then acts on the stored values"
@@ -144,7 +172,33 @@ _RESOLVED: dict[tuple[Any, ...], Callable[..., Any]] = {}
 
 
 def implements(name: str, *types: type) -> Callable[[F], F]:
-    """Register the decorated function as operation `name` for operands of `types` (none: any operands)."""
+    """Register the decorated function as an operation on operands of some types.
+
+    Parameters
+    ----------
+    name : str
+        The operation: the standard's name, or one of this package (``"getitem"``, ``"densify"``).
+    *types : type
+        Of the leading operands: tangent types, `Array`, `Scalar`; none for any operands. The closest types win.
+
+    Returns
+    -------
+    callable
+        A decorator, which gives the function back as it was.
+
+    Examples
+    --------
+    >>> import numpy as np, sparsetangent as st
+    >>> class Mask(st.Fill):
+    ...     pass
+    >>> @st.registry.implements("negative", Mask)
+    ... def flipped(t):
+    ...     return "flipped"
+    >>> -Mask(np.asarray(1.0), (2,))
+    'flipped'
+    >>> st.registry.resolve("negative", Mask) is flipped
+    True
+    """
 
     def register(function: F) -> F:
         _IMPLEMENTATIONS.setdefault(name, {})[types] = function
@@ -155,12 +209,56 @@ def implements(name: str, *types: type) -> Callable[[F], F]:
 
 
 def names() -> frozenset[str]:
-    """The operations that have an implementation."""
+    """The operations that have an implementation.
+
+    Returns
+    -------
+    frozenset of str
+        The standard's names among them.
+
+    Examples
+    --------
+    >>> import sparsetangent as st
+    >>> {"add", "matmul", "getitem"} <= st.registry.names()
+    True
+    >>> "no such operation" in st.registry.names()
+    False
+    """
     return frozenset(_IMPLEMENTATIONS)
 
 
 def apply(name: str, *args: Any, **kwargs: Any) -> Any:
-    """Call operation `name` on the operands; a `TypeError` if no implementation takes their types."""
+    """Call an operation on operands.
+
+    Parameters
+    ----------
+    name : str
+        The operation.
+    *args : Tangent, Array, number or anything that the operation takes
+        The operands, whose types choose the implementation; of any shape and dtype that the operation takes.
+    **kwargs : object
+        Passed on.
+
+    Returns
+    -------
+    object
+        What the implementation gives.
+
+    Raises
+    ------
+    TypeError
+        If no implementation takes these types.
+
+    Examples
+    --------
+    >>> import numpy as np, sparsetangent as st
+    >>> st.registry.apply("sum", st.Fill(np.asarray(2.0), (3,))).item()
+    6.0
+    >>> st.registry.apply("sine", 1.0)
+    Traceback (most recent call last):
+        ...
+    TypeError: no operation is registered under the name 'sine'
+    """
     key = (name, *map(type, args))
     try:
         implementation = _RESOLVED[key]
@@ -176,7 +274,35 @@ def apply_pair(name: str, a: Any, b: Any) -> Any:
 
 
 def resolve(name: str, *types: type) -> Callable[..., Any]:
-    """The implementation of operation `name` for operands of `types`."""
+    """The implementation of an operation for operands of some types.
+
+    Parameters
+    ----------
+    name : str
+        The operation.
+    *types : type
+        Of the operands.
+
+    Returns
+    -------
+    callable
+        That of the closest types, the first operand before the second.
+
+    Raises
+    ------
+    TypeError
+        If there is none.
+
+    Examples
+    --------
+    >>> import sparsetangent as st
+    >>> st.registry.resolve("densify", st.OneHot).__module__
+    'sparsetangent.algebra.dense'
+    >>> st.registry.resolve("retain", str)
+    Traceback (most recent call last):
+        ...
+    TypeError: retain takes no operands of types (str)
+    """
     table = _IMPLEMENTATIONS.get(name)
     if table is None:
         raise TypeError(f"no operation is registered under the name {name!r}")

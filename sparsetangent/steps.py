@@ -34,12 +34,12 @@ def sgd(lr: Factor, weight_decay: Factor = 0) -> Step:
     Parameters
     ----------
     lr, weight_decay : number or Array of shape ()
+        Of a real dtype, in the formula.
 
     Returns
     -------
     callable
         A step for `update_rows` without states.
-
 
     Examples
     --------
@@ -65,12 +65,12 @@ def momentum(lr: Factor, beta: Factor, weight_decay: Factor = 0) -> Step:
     Parameters
     ----------
     lr, beta, weight_decay : number or Array of shape ()
+        Of a real dtype, in the formula.
 
     Returns
     -------
     callable
         A step for `update_rows` with one state, ``v``.
-
 
     Examples
     --------
@@ -97,12 +97,12 @@ def adagrad(lr: Factor, eps: Factor = 1e-10, weight_decay: Factor = 0) -> Step:
     Parameters
     ----------
     lr, eps, weight_decay : number or Array of shape ()
+        Of a real dtype, in the formula.
 
     Returns
     -------
     callable
         A step for `update_rows` with one state, ``s``.
-
 
     Examples
     --------
@@ -131,12 +131,12 @@ def rowwise_adagrad(lr: Factor, eps: Factor = 1e-10, weight_decay: Factor = 0) -
     Parameters
     ----------
     lr, eps, weight_decay : number or Array of shape ()
+        Of a real dtype, in the formula.
 
     Returns
     -------
     callable
         A step for `update_rows` with one state, ``s``, of shape ``(rows,)``.
-
 
     Examples
     --------
@@ -171,6 +171,7 @@ def lazy_adam(lr: Factor, b1: Factor = 0.9, b2: Factor = 0.999, eps: Factor = 1e
     Parameters
     ----------
     lr, b1, b2, eps, weight_decay : number or Array of shape ()
+        Of a real dtype, in the formulas below.
 
     Returns
     -------
@@ -305,6 +306,8 @@ def replay(step: Step) -> Step:
     >>> p, last = step(np.array([8.0, 8.0]), np.zeros(2), np.array([0, 2]), count=2)
     >>> p.tolist(), last.tolist()
     ([2.0, 8.0], [2, 2])
+    >>> step(p, np.zeros(2), last, count=2)[0].tolist()  # up to date
+    [2.0, 8.0]
     """
     return _step(_replay, step)
 

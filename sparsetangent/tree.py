@@ -138,6 +138,21 @@ def scale(tree: Any, factor: Any) -> Any:
 def leaves(tree: Any) -> Iterator[Any]:
     """The arrays and tangents of a tree from left to right, each checked when it is reached; None is left out.
 
+    Parameters
+    ----------
+    tree : pytree
+        Containers of arrays, tangents and None, of any shapes and dtypes.
+
+    Yields
+    ------
+    Array or Tangent
+        Each leaf, as it is.
+
+    Raises
+    ------
+    TypeError
+        When a leaf is reached that is neither.
+
     Examples
     --------
     >>> import numpy as np, sparsetangent as st

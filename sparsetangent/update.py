@@ -40,15 +40,15 @@ def update_rows(
         Floating or complex, shape ``(rows, ...)``. Written in place where its library allows that (NumPy, torch, CuPy); a torch
         parameter that requires a gradient needs ``torch.no_grad()``.
     t : Tangent, Array or None
-        The gradient, of the shape of `param`, of the same or a lower kind. Repeats are summed first. An array, and a tangent that
+        The gradient, of the shape of `param`, of a dtype of the same or a lower kind. Repeats are summed first. An array, and a tangent that
         does not store the first axis, name every row; None names none.
     step : callable
         ``step(param_rows, grad_rows, *state_rows, count=count) -> (param_rows, *state_rows)``, one of `sparsetangent.steps` or your own.
         Rows of half types come in float32, the gradient in the dtype of the parameter's rows.
     *state : Array
-        Of the library of `param`, one entry of the first axis a row; written like `param`.
+        Of the library of `param`, any dtype, one entry of the first axis a row; written like `param`.
     count : int or Array of shape (), optional
-        Given to `step`: the number of the step, from 1, where it corrects a bias.
+        An integer given to `step`: the number of the step, from 1, where it corrects a bias.
     rng : numpy.random.Generator or callable, optional
         Round half types stochastically, so that a change below the last digit is not lost but made with the right
         probability. A callable gives uniform numbers in [0, 1) of a shape, in the library of `param`.

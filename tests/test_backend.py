@@ -1,5 +1,7 @@
 """Backends are found by array type, third parties register theirs, and device checks are read later."""
 
+import runpy
+
 import numpy as np
 import pytest
 
@@ -86,7 +88,11 @@ def test_a_device_array_is_not_converted_implicitly(on_device):
         np.asarray(t)
 
 
-def test_show_config(capsys):
-    sparsetangent.show_config()
+@pytest.mark.parametrize("how", ["function", "module"])
+def test_show_config(how, capsys):
+    if how == "function":
+        sparsetangent.show_config()
+    else:
+        runpy.run_module("sparsetangent", run_name="__main__")
     printed = capsys.readouterr().out
     assert f"numpy {np.__version__}" in printed and "sparsetangent 0.1.0" in printed

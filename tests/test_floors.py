@@ -64,6 +64,15 @@ def test_importing_imports_no_backend_and_no_scipy():
     assert run(code) == []
 
 
+def test_importing_imports_nothing_slow_beyond_numpy():
+    """What made up four fifths of the time once; `python -m benchmarks.import_time` measures."""
+    code = (
+        "import sys, numpy; before = set(sys.modules); import sparsetangent; new = set(sys.modules) - before;"
+        "print(*[m for m in ('array_api_compat.numpy', 'importlib.metadata', 'numpy.f2py', 'numpy.typing', 'numpy.random') if m in new])"
+    )
+    assert run(code) == []
+
+
 def test_an_operation_on_numpy_imports_no_other_backend():
     code = (
         "import sys, numpy as np, sparsetangent as st;"
@@ -75,12 +84,3 @@ def test_an_operation_on_numpy_imports_no_other_backend():
 
 def test_every_name_in_the_zero_table_is_implemented():
     assert set(registry.ZERO_TABLE) <= registry.names()
-
-
-def test_public_names_exist_and_are_documented():
-    for name in sparsetangent.__all__:
-        assert getattr(sparsetangent, name).__doc__
-    for name in sparsetangent.rules.__all__:
-        text = getattr(sparsetangent.rules, name).__doc__
-        assert all(f"\n    {part}\n" in text for part in ("Parameters", "Returns", "Raises", "Examples")), name
-        assert text.count(">>> st.rules") >= 2 or text.count(">>> ") >= 3, name

@@ -72,7 +72,7 @@ def test_clipping_is_that_of_the_dense_arrays(xp):
             if given is None:
                 assert result is None
                 continue
-            assert type(result) is type(given) or isinstance(given, OneHot) or given.shape == ()
+            assert type(result) is type(given) or isinstance(given, OneHot) or given.shape == () or 0 in given.shape
             assert result.dtype == given.dtype and tuple(result.shape) == tuple(given.shape)
             eps = max(2 * oracle.relative_tolerance(st.densify(given)), 2e-5)
             scale = 1 + np.abs(dense(given).astype(np.complex128)).sum()

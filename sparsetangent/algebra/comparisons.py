@@ -21,7 +21,7 @@ def equal(a: Tangent | Array, b: Tangent | Array) -> bool:
     Parameters
     ----------
     a, b : Tangent or Array
-        Of one library. Dtypes may differ.
+        Of one library. Shapes and dtypes may differ.
 
     Returns
     -------
@@ -50,7 +50,7 @@ def allclose(a: Tangent | Array, b: Tangent | Array, *, rtol: float = 1e-5, atol
     Parameters
     ----------
     a, b : Tangent or Array
-        Of one library. Dtypes may differ.
+        Of one library. Shapes and dtypes may differ.
     rtol, atol : float
         Relative and absolute tolerance.
 

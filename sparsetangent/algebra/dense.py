@@ -58,6 +58,7 @@ def densify(t: Any, out: Array | None = None) -> Array:
     Parameters
     ----------
     t : Tangent or Array
+        Of any shape and dtype.
     out : Array, optional
         Of the shape and dtype of `t`, written in place.
 
@@ -135,12 +136,12 @@ def add_into(dense: Array, t: Tangent | Array, alpha: Any = 1) -> Array:
     Parameters
     ----------
     dense : Array
-        Written in place where its library allows that (NumPy, torch, CuPy); otherwise left as it is.
+        Any shape and dtype. Written in place where its library allows that (NumPy, torch, CuPy); otherwise left as it is.
     t : Tangent or Array
         Its shape broadcasts to that of `dense`, its dtype is of the same or a lower kind (a float is not added into
         integers).
     alpha : Python number or Array without axes
-        A factor, of the same or a lower kind than `dense`; an array may be traced.
+        A factor, of a dtype of the same or a lower kind than `dense`; an array may be traced.
 
     Returns
     -------
@@ -302,6 +303,7 @@ def from_dense(x: Array, *, axis: int | tuple[int, ...] = 0) -> IndexedSlices:
     Parameters
     ----------
     x : Array
+        Of any shape and dtype.
     axis : int or tuple of int
         The axes to store.
 

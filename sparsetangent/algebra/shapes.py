@@ -119,6 +119,7 @@ def sum_to_shape(x: Tangent | Array, shape: Sequence[int]) -> Any:
     Parameters
     ----------
     x : Tangent or Array
+        Of any shape and dtype.
     shape : tuple of int
         Must broadcast to the shape of `x`.
 

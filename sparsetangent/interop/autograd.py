@@ -127,6 +127,7 @@ def take(x: Any, ids: Any, axis: int = 0) -> Any:
     ids : array of integers
         Any shape, which takes the place of `axis`. ``-size <= i < size``.
     axis : int
+        Along which to read.
 
     Returns
     -------

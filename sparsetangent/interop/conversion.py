@@ -23,6 +23,7 @@ def convert(t: Any, xp: Namespace, *, copy: bool | None = None) -> Any:
     Parameters
     ----------
     t : Tangent or Array
+        Of any library, shape and dtype that `xp` has.
     xp : namespace
         Of the library wanted: `numpy`, `torch`, `jax.numpy`, `cupy`, one of `array_api_compat`, or any that conforms.
     copy : bool, optional

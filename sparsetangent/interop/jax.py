@@ -38,9 +38,11 @@ def take(x: Array, ids: Any, axis: int = 0) -> Array:
     Parameters
     ----------
     x : jax.Array
+        Of any shape and dtype, with at least one axis.
     ids : array of integers
         JAX's or NumPy's, or a list; any shape, which takes the place of `axis`. ``-size <= i < size``.
     axis : int
+        Along which to read.
 
     Returns
     -------
@@ -194,6 +196,7 @@ def conjugate(gradients: Any) -> Any:
     Parameters
     ----------
     gradients : pytree of arrays and tangents
+        Of any shapes and dtypes.
 
     Returns
     -------
@@ -235,7 +238,7 @@ def to_bcoo(t: Tangent) -> sparse.BCOO:
     Parameters
     ----------
     t : Tangent
-        Of JAX arrays.
+        Of JAX arrays, any shape and dtype.
 
     Returns
     -------

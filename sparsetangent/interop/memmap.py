@@ -24,8 +24,11 @@ def open_table(
     Parameters
     ----------
     path : path
+        The file.
     dtype : dtype
+        Of the table, as NumPy names it.
     shape : tuple of int
+        Of the table, rows first.
     mode : {"r", "r+", "w+", "c"}
         As for `numpy.memmap`; ``"w+"`` makes a file of zeros, which takes no room on the disk until rows are written.
 

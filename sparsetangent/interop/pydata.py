@@ -20,7 +20,7 @@ def to_coo(t: Tangent) -> sparse.COO:
     Parameters
     ----------
     t : Tangent
-        Of NumPy arrays.
+        Of NumPy arrays, any shape and dtype.
 
     Returns
     -------

@@ -42,7 +42,7 @@ def save(items: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     items : mapping of str to Tangent, Array, None, or a list of these
-        Of any libraries. Tangents keep their type, entries, order and known facts; a type of a third party is saved as its slices.
+        Of any libraries, shapes and dtypes that the format has. Tangents keep their type, entries, order and known facts; a type of a third party is saved as its slices.
     path : path
         The file is written beside it under another name, flushed to the disk, and renamed: whoever reads `path` meanwhile, or
         after a crash, finds the old file whole or the new one.
@@ -83,6 +83,7 @@ def load(path: str | os.PathLike[str], *, xp: Namespace | None = None, device: A
     Parameters
     ----------
     path : path
+        A file that `save` wrote.
     xp : namespace, optional
         The library for the arrays, whichever they were saved from; NumPy by default.
     device : optional

@@ -35,7 +35,8 @@ def to_coo(t: Tangent) -> Any:
     TypeError
         If `t` is no tangent of NumPy or CuPy arrays.
     ValueError
-        If the neighbour has no such dtype (SciPy: float16, bfloat16; CuPy: integers too) or shape.
+        If the neighbour has no such dtype (SciPy: float16, bfloat16; CuPy: integers too) or shape (SciPy before 1.15 and CuPy:
+        more than two axes).
 
     Notes
     -----
@@ -153,5 +154,7 @@ def _entries(t: Tangent) -> tuple[Frame, Any, str, str]:
         raise TypeError(
             f"t must be of NumPy or CuPy arrays, not of {library}; convert it first (sparsetangent.interop.convert)"
         )
+    if library == "numpy" and t.dtype.name in ("float16", "bfloat16"):
+        raise ValueError(f"t is of dtype {t.dtype.name}, which SciPy's sparse arrays do not have; cast it first")
     module, coo, csr = _SPARSE[library]
     return everything_stored(t), import_module(module), coo, csr

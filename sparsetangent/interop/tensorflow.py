@@ -38,6 +38,21 @@ def to_indexed_slices(t: Tangent) -> Any:
     -----
     ``tf.convert_to_tensor(to_indexed_slices(t)) == t.densify()``. Padding is left out. ``to_indexed_slices(g)`` of
     ``g = IndexedSlices(np.array([1, 1]), rows, (3, 2))`` is ``tf.IndexedSlices(rows, [1, 1], dense_shape=[3, 2])``; note the order.
+
+    Examples
+    --------
+    What can be handed over is decided before TensorFlow is imported:
+
+    >>> import numpy as np, sparsetangent as st
+    >>> from sparsetangent.interop.tensorflow import to_indexed_slices
+    >>> to_indexed_slices(np.ones(2))
+    Traceback (most recent call last):
+        ...
+    TypeError: t must be a tangent, not ndarray
+    >>> to_indexed_slices(st.IndexedSlices(np.array([1]), np.array([[1.0, 2.0]]), (2, 3), axis=1))
+    Traceback (most recent call last):
+        ...
+    ValueError: tf.IndexedSlices stores the first axis alone, not (1,) of shape (2, 3)
     """
     if not isinstance(t, Tangent):
         raise TypeError(f"t must be a tangent, not {type(t).__name__}")
@@ -58,7 +73,7 @@ def from_indexed_slices(x: Any, shape: tuple[int, ...] | None = None) -> Indexed
     Parameters
     ----------
     x : tf.IndexedSlices
-        Of eager tensors.
+        Of eager tensors, any shape and dtype.
     shape : tuple of int, optional
         The dense shape, needed if `x` does not know it.
 

@@ -144,7 +144,7 @@ def take(weight: torch.Tensor, ids: Any, axis: int = 0, *, sparse: bool = True) 
     Parameters
     ----------
     weight : torch.Tensor
-        Strided; any floating or complex dtype (others have no gradient).
+        Strided, of any shape; any floating or complex dtype (others have no gradient).
     ids : torch.Tensor or list of int
         Any shape; ``-size <= i < size``.
     axis : int
@@ -244,8 +244,29 @@ def embedding(
 class Embedding(torch.nn.Embedding):  # type: ignore[misc]
     """`torch.nn.Embedding` with a gradient that is sparse where that is smaller, and ids that are checked.
 
-    The arguments are torch's, but that `sparse` is True unless said otherwise; False asks for a dense gradient, for optimizers
-    that take no other. State dicts are exchanged with torch's module as they are.
+    The arguments are torch's, but that `sparse` is True unless said otherwise. State dicts are exchanged with torch's module as they are.
+
+    Parameters
+    ----------
+    num_embeddings, embedding_dim : int
+        The shape of the table.
+    padding_idx : int, optional
+        The row that gets no gradient.
+    max_norm : float, optional
+        Rows that are longer are shortened to this, in the table, before they are read.
+    norm_type : float
+        The order of that norm.
+    scale_grad_by_freq : bool
+        Whether the gradient of a row is divided by how often it is read.
+    sparse : bool
+        False asks for a dense gradient, for optimizers that take no other.
+    **keywords : object
+        Further ones of torch's, such as ``device`` and ``dtype``.
+
+    Raises
+    ------
+    IndexError
+        From a call, if an id is out of range.
 
     Examples
     --------
@@ -287,14 +308,54 @@ class Embedding(torch.nn.Embedding):  # type: ignore[misc]
         scale_grad_by_freq: bool = False,
         sparse: bool = True,
     ) -> Embedding:
-        """A module on a given table, frozen unless said otherwise."""
+        """A module on a given table, frozen unless said otherwise.
+
+        Parameters
+        ----------
+        embeddings : torch.Tensor
+            The table, of shape ``(num_embeddings, embedding_dim)``, any floating or complex dtype.
+        freeze : bool
+            Whether the table takes no gradient.
+        padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse
+            As for the class.
+
+        Returns
+        -------
+        Embedding
+            Which holds `embeddings` itself.
+
+        Examples
+        --------
+        >>> import torch
+        >>> from sparsetangent.interop.torch import Embedding
+        >>> Embedding.from_pretrained(torch.eye(3))(torch.tensor([2])).tolist()
+        [[0.0, 0.0, 1.0]]
+        """
         made: Embedding = super().from_pretrained(
             embeddings, freeze, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse
         )
         return made
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """The rows at the ids `input`; with `max_norm`, rows that are longer are shortened in the table first."""
+        """The rows at the ids `input`; with `max_norm`, rows that are longer are shortened in the table first.
+
+        Parameters
+        ----------
+        input : torch.Tensor
+            Integers of any shape; ``0 <= id < num_embeddings``.
+
+        Returns
+        -------
+        torch.Tensor
+            Shape ``(*input.shape, embedding_dim)``, dtype of the table.
+
+        Examples
+        --------
+        >>> import torch
+        >>> from sparsetangent.interop.torch import Embedding
+        >>> Embedding(10, 4).forward(torch.tensor([[3]])).shape
+        torch.Size([1, 1, 4])
+        """
         if self.max_norm is not None:
             self._shorten(input)
         keywords = {"padding_idx": self.padding_idx, "scale_grad_by_freq": self.scale_grad_by_freq, "sparse": self.sparse}

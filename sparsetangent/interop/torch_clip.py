@@ -98,7 +98,7 @@ def clip_grad_norm_(
     Parameters
     ----------
     parameters : torch.Tensor or iterable of them
-        Those without a gradient are passed over.
+        Of any shapes and floating or complex dtypes. Those without a gradient are passed over.
     max_norm : float
         At least 0.
     error_if_nonfinite : bool

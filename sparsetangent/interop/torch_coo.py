@@ -26,7 +26,7 @@ def to_torch(t: Tangent) -> torch.Tensor:
     Parameters
     ----------
     t : Tangent
-        Of torch tensors.
+        Of torch tensors, any shape and dtype.
 
     Returns
     -------
@@ -104,7 +104,7 @@ def from_torch(x: torch.Tensor) -> IndexedSlices:
     Parameters
     ----------
     x : torch.Tensor
-        Layout ``sparse_coo``, coalesced or not.
+        Layout ``sparse_coo``, coalesced or not, any shape and dtype.
 
     Returns
     -------

@@ -22,6 +22,13 @@ __all__ = ["Traffic", "bounds_of", "cuts_of", "gather_rows", "rows_of"]
 class Traffic:
     """Bytes that this rank had to send, added up over the calls that were given this object.
 
+    Parameters
+    ----------
+    sent : int
+        Bytes sent so far.
+    dense : int
+        Bytes that dense collectives would have sent.
+
     Examples
     --------
     >>> from sparsetangent.interop.torch_distributed import Traffic
@@ -46,6 +53,25 @@ class Traffic:
 
 def rows_of(size: int, rank: int, world: int) -> range:
     """The rows that a rank owns of a table that is split as `torch.chunk` does: ``ceil(size / world)`` each, the last ones fewer.
+
+    Parameters
+    ----------
+    size : int
+        The rows of the table.
+    rank : int
+        Whose rows; ``0 <= rank < world``.
+    world : int
+        How many ranks share the table.
+
+    Returns
+    -------
+    range
+        The numbers of the rows; empty where none are left.
+
+    Raises
+    ------
+    ZeroDivisionError
+        If `world` is 0.
 
     Examples
     --------
@@ -94,6 +120,7 @@ def gather_rows(
     size : int
         The rows of the whole table.
     group : process group, optional
+        By default that of all ranks.
     rows : sequence of int, optional
         How many rows each rank owns, by default those of `rows_of`.
     traffic : Traffic, optional
@@ -125,6 +152,8 @@ def gather_rows(
     >>> torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
     >>> gather_rows(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), [1, 1, 0], 2).tolist()
     [[3.0, 4.0], [3.0, 4.0], [1.0, 2.0]]
+    >>> gather_rows(torch.tensor([[1.0], [3.0]]), [], 2).shape
+    torch.Size([0, 1])
     >>> torch.distributed.destroy_process_group()
     """
     ranks = Ranks(group)

@@ -106,7 +106,7 @@ def namespace(xp_or_array: Any) -> TangentNamespace:
     Parameters
     ----------
     xp_or_array : namespace, Array or Tangent
-        ``numpy``, ``torch``, ``jax.numpy``, ``cupy``, any conforming namespace, or an array or tangent of it.
+        ``numpy``, ``torch``, ``jax.numpy``, ``cupy``, any conforming namespace, or an array or tangent of it, of any shape and dtype.
 
     Returns
     -------

@@ -230,9 +230,18 @@ _ADAPTED: dict[str, Callable[[list[Any], dict[str, Any]], Call]] = {
 }
 
 
+# Written in C, these tell no signature before NumPy 2.4; and the shape had another name before 2.1.
+_SIGNATURES: dict[str, Callable[..., None]] = {
+    "concatenate": lambda arrays, /, axis=0, out=None, *, dtype=None, casting="same_kind": None,
+    "empty_like": lambda prototype, /, dtype=None, order="K", subok=True, shape=None, *, device=None: None,
+    "reshape": lambda a, /, shape=None, order="C", *, copy=None: None,
+    "where": lambda condition, x=None, y=None, /: None,
+}
+
+
 @lru_cache
 def _signature(function: Any) -> inspect.Signature:
-    return inspect.signature(function)
+    return inspect.signature(_SIGNATURES.get(function.__name__, function))
 
 
 @implements("__array__", Tangent)

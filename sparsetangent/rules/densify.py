@@ -20,9 +20,9 @@ def densify_vjp(dy: Any, t: Any) -> Any:
     Parameters
     ----------
     dy : Array or Tangent
-        The cotangent, of the shape of `t`.
+        The cotangent, of the shape and dtype of `t`.
     t : Tangent or Array
-        As in the forward. Its indices are constants; of an array `dy` itself is the cotangent.
+        As in the forward, of any shape and dtype. Its indices are constants; of an array `dy` itself is the cotangent.
 
     Returns
     -------

@@ -30,7 +30,7 @@ def embedding(
     Parameters
     ----------
     weight : Array or Tangent
-        Shape ``(size, *rest)``.
+        Shape ``(size, *rest)``, any dtype.
     ids : Array of integers
         Any shape; ``0 <= i < size``. Negatives are out of range: padding is asked for by `padding_idx`.
     padding_idx : int, optional
@@ -88,7 +88,7 @@ def embedding_vjp(
     Parameters
     ----------
     dy : Array or Tangent
-        The cotangent, shape ``(*ids.shape, *shape[1:])``.
+        The cotangent, shape ``(*ids.shape, *shape[1:])``, of the dtype of the result.
     shape : tuple of int
         The shape of the table.
     ids, padding_idx, scale_grad_by_freq, validate

@@ -38,12 +38,13 @@ def embedding_bag(
     Parameters
     ----------
     weight : Array
-        Shape ``(size, *rest)``.
+        Shape ``(size, *rest)``, of a floating or complex dtype.
     ids : Array of integers
         Shape ``(bags, length)``, or ``(n,)`` with `offsets`; ``0 <= i < size``.
     offsets : Array of integers, optional
         Shape ``(bags,)``: where each bag begins in `ids`, ascending from 0.
     mode : {"mean", "sum", "max"}
+        What the rows of a bag are folded with.
     per_sample_weights : Array, optional
         Of the shape of `ids` and the dtype of `weight`: a factor for each row, in mode ``"sum"``.
     padding_idx : int, optional
@@ -106,9 +107,9 @@ def embedding_bag_vjp_weight(
     Parameters
     ----------
     dy : Array or Tangent
-        The cotangent, shape ``(bags, *rest)``.
+        The cotangent, shape ``(bags, *rest)``, of the dtype of the result.
     weight_or_shape : Array or tuple of int
-        The table, or its shape, which is enough unless the mode is ``"max"``.
+        The table, of its shape and dtype, or its shape alone, which is enough unless the mode is ``"max"``.
     ids, offsets, mode, per_sample_weights, padding_idx, include_last_offset, validate
         As in the forward.
     ties, out
@@ -184,11 +185,11 @@ def embedding_bag_vjp_per_sample(
     Parameters
     ----------
     dy : Array or Tangent
-        The cotangent, shape ``(bags, *rest)``.
+        The cotangent, shape ``(bags, *rest)``, of the dtype of the result.
     weight, ids, offsets, mode, padding_idx, include_last_offset, validate
         As in the forward.
     per_sample_weights : Array, optional
-        As in the forward; its values do not matter.
+        As in the forward, of the shape of `ids`; its values do not matter.
 
     Returns
     -------

@@ -29,9 +29,11 @@ def max(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     Parameters
     ----------
     x : Array or Tangent
+        Any shape, of a dtype with an order: not complex.
     axis : int or tuple of int, optional
         All axes by default.
     keepdims : bool
+        Whether the axes stay, with size 1.
 
     Returns
     -------
@@ -64,14 +66,14 @@ def max_vjp(
     Parameters
     ----------
     dy : Array or Tangent
-        The cotangent, of the shape of the maximum.
+        The cotangent, of the shape and dtype of the maximum.
     x, axis, keepdims
         As in the forward.
     ties : {"even", "all", "first"}
         Elements that attain the maximum together share the cotangent evenly, each get all of it, or the first in the order of
         the axes gets it. nan attains nan.
     out : Array, optional
-        The forward's result, computed again if not given.
+        The forward's result, of its shape and dtype; computed again if not given.
 
     Returns
     -------
@@ -106,9 +108,11 @@ def min(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     Parameters
     ----------
     x : Array or Tangent
+        Any shape, of a dtype with an order: not complex.
     axis : int or tuple of int, optional
         All axes by default.
     keepdims : bool
+        Whether the axes stay, with size 1.
 
     Returns
     -------
@@ -139,7 +143,7 @@ def min_vjp(
     Parameters
     ----------
     dy : Array or Tangent
-        The cotangent, of the shape of the minimum.
+        The cotangent, of the shape and dtype of the minimum.
     x, axis, keepdims, ties, out
         As for `max_vjp`.
 

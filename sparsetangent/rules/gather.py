@@ -26,6 +26,7 @@ def getitem(x: Any, key: Any, *, validate: Validate = True) -> Any:
     Parameters
     ----------
     x : Array or Tangent
+        Any shape and dtype.
     key : index
         Integers, slices (also of negative step), Ellipsis, None, masks of any rank and integer arrays, mixed as in NumPy.
     validate : bool or "now"
@@ -63,7 +64,7 @@ def getitem_vjp(dy: Any, shape: tuple[int, ...], key: Any, *, validate: Validate
     Parameters
     ----------
     dy : Array or Tangent
-        The cotangent, of the shape of ``x[key]``.
+        The cotangent, of the shape and dtype of ``x[key]``.
     shape : tuple of int
         The shape of `x`.
     key : index
@@ -115,9 +116,11 @@ def take(x: Any, ids: Any, axis: int = 0, *, validate: Validate = True) -> Any:
     Parameters
     ----------
     x : Array or Tangent
+        Any shape and dtype, with at least one axis.
     ids : Array of integers
         ``-size <= i < size``; any shape, which takes the place of `axis` in the result.
     axis : int
+        Along which to read; negative ones count from the end.
     validate : bool or "now"
         As for `IndexedSlices`.
 
@@ -165,7 +168,7 @@ def take_vjp(dy: Any, shape: tuple[int, ...], ids: Any, axis: int = 0, *, valida
     Parameters
     ----------
     dy : Array or Tangent
-        The cotangent, shape ``(*shape[:axis], *ids.shape, *shape[axis + 1:])``.
+        The cotangent, shape ``(*shape[:axis], *ids.shape, *shape[axis + 1:])``, of the dtype of the result.
     shape : tuple of int
         The shape of `x`.
     ids, axis, validate
@@ -226,9 +229,11 @@ def take_along_axis(x: Any, ids: Any, axis: int = -1, *, validate: Validate = Tr
     Parameters
     ----------
     x : Array or Tangent
+        Any shape and dtype, with at least one axis.
     ids : Array of integers
         As many axes as `x`; ``-size <= i < size``.
     axis : int
+        Along which to read; negative ones count from the end.
     validate : bool or "now"
         As for `IndexedSlices`.
 
@@ -264,7 +269,7 @@ def take_along_axis_vjp(
     Parameters
     ----------
     dy : Array or Tangent
-        The cotangent, of the shape of the forward's result.
+        The cotangent, of the shape and dtype of the forward's result.
     shape : tuple of int
         The shape of `x`.
     ids, axis, validate

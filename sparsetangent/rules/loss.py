@@ -91,7 +91,7 @@ def cross_entropy_vjp(
     Parameters
     ----------
     dy : Array or Tangent
-        The cotangent, of the shape of the forward's result.
+        The cotangent, of the shape and dtype of the forward's result.
     logits, labels, weight, ignore_index, reduction, validate
         As in the forward.
 

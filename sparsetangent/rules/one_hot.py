@@ -21,7 +21,7 @@ def one_hot_matmul(t: Tangent, w: Any) -> Any:
     t : Tangent
         A `OneHot` (or any tangent), shape ``(..., depth)``.
     w : Array
-        Shape ``(depth,)`` or ``(depth, n)``.
+        Shape ``(depth,)`` or ``(depth, n)``, any dtype that the product takes.
 
     Returns
     -------
@@ -53,9 +53,9 @@ def one_hot_matmul_vjp(dy: Any, t: Tangent, shape_of_w: tuple[int, ...]) -> Any:
     Parameters
     ----------
     dy : Array or Tangent
-        The cotangent, of the shape of ``t @ w``.
+        The cotangent, of the shape and dtype of ``t @ w``.
     t : Tangent
-        As in the forward.
+        As in the forward, of shape ``(..., depth)``.
     shape_of_w : tuple of int
         The shape of `w`.
 

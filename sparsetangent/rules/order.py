@@ -21,8 +21,9 @@ def sort(x: Any, axis: int = -1) -> Array:
     Parameters
     ----------
     x : Array
-        A tangent is made dense, under the densify policy.
+        Any shape with at least one axis, of a dtype with an order: not complex. A tangent is made dense, under the densify policy.
     axis : int
+        Along which to sort.
 
     Returns
     -------
@@ -55,7 +56,7 @@ def sort_vjp(dy: Any, x: Any, axis: int = -1) -> Any:
     Parameters
     ----------
     dy : Array or Tangent
-        The cotangent, of the shape of `x`.
+        The cotangent, of the shape and dtype of `x`.
     x, axis
         As in the forward.
 
@@ -94,10 +95,11 @@ def topk(x: Any, k: int, axis: int = -1) -> Array:
     Parameters
     ----------
     x : Array
-        A tangent is made dense, under the densify policy.
+        Any shape with at least one axis, of a dtype with an order: not complex. A tangent is made dense, under the densify policy.
     k : int
         ``0 <= k <= x.shape[axis]``.
     axis : int
+        Along which to choose.
 
     Returns
     -------
@@ -130,7 +132,7 @@ def topk_vjp(dy: Any, x: Any, k: int, axis: int = -1) -> IndexedSlices:
     Parameters
     ----------
     dy : Array or Tangent
-        The cotangent, of the shape of the forward's result.
+        The cotangent, of the shape and dtype of the forward's result.
     x, k, axis
         As in the forward.
 

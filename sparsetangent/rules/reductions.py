@@ -25,10 +25,13 @@ def sum(x: Any, axis: Axis = None, keepdims: bool = False, *, dtype: DType | Non
     Parameters
     ----------
     x : Array or Tangent
+        Any shape and dtype.
     axis : int or tuple of int, optional
         All axes by default.
     keepdims : bool
+        Whether the axes stay, with size 1.
     dtype : dtype, optional
+        In which to add; by default the one that the library's sum takes.
 
     Returns
     -------
@@ -57,7 +60,7 @@ def sum_vjp(dy: Any, shape: tuple[int, ...], axis: Axis = None, keepdims: bool =
     Parameters
     ----------
     dy : Array or Tangent
-        The cotangent, of the shape of the sum.
+        The cotangent, of the shape and dtype of the sum.
     shape : tuple of int
         The shape of `x`.
     axis, keepdims
@@ -107,9 +110,11 @@ def mean(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     Parameters
     ----------
     x : Array or Tangent
+        Any shape, of a floating dtype.
     axis : int or tuple of int, optional
         All axes by default.
     keepdims : bool
+        Whether the axes stay, with size 1.
 
     Returns
     -------
@@ -138,7 +143,7 @@ def mean_vjp(dy: Any, shape: tuple[int, ...], axis: Axis = None, keepdims: bool 
     Parameters
     ----------
     dy : Array or Tangent
-        The cotangent, of the shape of the mean.
+        The cotangent, of the shape and dtype of the mean.
     shape : tuple of int
         The shape of `x`.
     axis, keepdims
@@ -177,7 +182,9 @@ def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
     Parameters
     ----------
     x : Array or Tangent
+        Any dtype; a shape that broadcasts to `shape`.
     shape : tuple of int
+        Of the result.
 
     Returns
     -------
@@ -206,7 +213,7 @@ def broadcast_to_vjp(dy: Any, shape_of_x: tuple[int, ...]) -> Any:
     Parameters
     ----------
     dy : Array or Tangent
-        The cotangent, of the shape that `x` was broadcast to.
+        The cotangent, of the shape that `x` was broadcast to and the dtype of `x`.
     shape_of_x : tuple of int
         The shape of `x`.
 

@@ -30,7 +30,7 @@ def sampled_cross_entropy(
     Parameters
     ----------
     weight : Array
-        Shape ``(classes, d)``: a row for each class.
+        Shape ``(classes, d)``, of a floating dtype: a row for each class.
     hidden : Array
         Shape ``(*labels.shape, d)``, dtype of `weight`.
     labels : Array of integers
@@ -41,6 +41,7 @@ def sampled_cross_entropy(
         Shape ``(classes,)``, dtype of `weight`: the logarithm of how often the sampler is expected to draw each class, subtracted from
         its logit, which makes the loss that of all classes in expectation.
     reduction : {"none", "sum", "mean"}
+        One loss a label, their sum, or their mean.
     validate : bool or "now"
         As for `IndexedSlices`.
 
@@ -92,7 +93,7 @@ def sampled_cross_entropy_vjp_weight(
     Parameters
     ----------
     dy : Array or Tangent
-        The cotangent, of the shape of the loss.
+        The cotangent, of the shape and dtype of the loss.
     weight, hidden, labels, sampled, log_expected, reduction, validate
         As in the forward.
 
@@ -115,6 +116,8 @@ def sampled_cross_entropy_vjp_weight(
     >>> import numpy as np, sparsetangent as st
     >>> weight, hidden = np.log(np.array([[1.0], [3.0], [4.0]])), np.array([[2.0]])
     >>> g = st.rules.sampled_cross_entropy_vjp_weight(np.array([1.0]), weight, hidden, np.array([0]), np.array([1]))
+    >>> g.shape, g.stored
+    ((3, 1), 2)
     >>> g.indices.tolist(), g.values.round(12).tolist()
     ([0, 1], [[-1.8], [1.8]])
     """
@@ -144,7 +147,7 @@ def sampled_cross_entropy_vjp_hidden(
     Parameters
     ----------
     dy : Array or Tangent
-        The cotangent, of the shape of the loss.
+        The cotangent, of the shape and dtype of the loss.
     weight, hidden, labels, sampled, log_expected, reduction, validate
         As in the forward.
 
@@ -168,6 +171,8 @@ def sampled_cross_entropy_vjp_hidden(
     >>> weight, hidden = np.log(np.array([[1.0], [3.0], [4.0]])), np.array([[1.0]])
     >>> dy, label, sampled = np.array([1.0]), np.array([0]), np.array([1])
     >>> dx = st.rules.sampled_cross_entropy_vjp_hidden(dy, weight, hidden, label, sampled)
+    >>> dx.shape
+    (1, 1)
     >>> bool(np.allclose(dx, 0.75 * np.log(3)))
     True
     """

@@ -31,8 +31,9 @@ def scatter(
     Parameters
     ----------
     op : {"add", "sub", "mul", "div", "min", "max", "mean"}
+        What rows of one slot are folded with.
     src : Array
-        Shape ``(*ids.shape, *rest)``.
+        Shape ``(*ids.shape, *rest)``, any dtype that `op` takes: no complex numbers for min and max.
     ids : Array of integers, or a tuple of them
         Of any shape; a tuple holds coordinates, arrays that broadcast with each other. ``-size <= i < size``.
     size : int or tuple of int
@@ -103,12 +104,12 @@ def scatter_vjp(
     op, src, ids, size, init, mode, validate
         As in the forward.
     dy : Array or Tangent
-        The cotangent, of the shape of the forward's result.
+        The cotangent, of the shape and dtype of the forward's result.
     ties : {"even", "all", "first"}
         Rows that attain a min or max together share the cotangent evenly, each get all of it, or the first gets it. Where
         `init` is given it takes part, before all rows.
     out : Array, optional
-        The forward's result, computed again if it is needed and not given.
+        The forward's result, of its shape and dtype; computed again if it is needed and not given.
 
     Returns
     -------
@@ -149,8 +150,9 @@ def scatter_into(op: Op, dst: Array, src: Array, ids: Any, *, mode: Mode = "rais
     Parameters
     ----------
     op : {"add", "sub", "mul", "div", "min", "max", "mean"}
+        What rows of one slot are folded with.
     dst : Array
-        Shape ``(size, *rest)``, or ``(*size, *rest)`` for coordinates. It is not written.
+        Shape ``(size, *rest)``, or ``(*size, *rest)`` for coordinates; any dtype that `op` takes. It is not written.
     src : Array
         Shape ``(*ids.shape, *rest)``, dtype of `dst`.
     ids : Array of integers, or a tuple of them
@@ -208,7 +210,7 @@ def scatter_into_vjp_dst(
     op, dst, src, ids, mode, validate
         As in the forward; `dst` is what it held before.
     dy : Array or Tangent
-        The cotangent, of the shape of `dst`.
+        The cotangent, of the shape and dtype of `dst`.
     ties, out
         As in `scatter_vjp`; what `dst` held comes before all rows.
 
@@ -262,7 +264,7 @@ def scatter_into_vjp_src(
     op, dst, src, ids, mode, validate
         As in the forward; `dst` is what it held before.
     dy : Array or Tangent
-        The cotangent, of the shape of `dst`.
+        The cotangent, of the shape and dtype of `dst`.
     ties, out
         As in `scatter_vjp`; what `dst` held comes before all rows.
 

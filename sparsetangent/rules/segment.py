@@ -20,8 +20,9 @@ def segment(op: Op, src: Array, starts: Any, *, validate: Validate = True) -> Ar
     Parameters
     ----------
     op : {"add", "sub", "mul", "div", "min", "max", "mean"}
+        What the rows of one segment are folded with.
     src : Array
-        Shape ``(n, *rest)``.
+        Shape ``(n, *rest)``, any dtype that `op` takes.
     starts : Array of integers
         Shape ``(segments + 1,)``, ascending from 0 to n.
     validate : bool or "now"
@@ -75,7 +76,7 @@ def segment_vjp(
     op, src, starts, validate
         As in the forward.
     dy : Array or Tangent
-        The cotangent, of the shape of the forward's result.
+        The cotangent, of the shape and dtype of the forward's result.
     ties, out
         As in `scatter_vjp`.
 

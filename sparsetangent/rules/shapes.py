@@ -26,6 +26,7 @@ def pad(x: Any, widths: Widths, value: Any = 0) -> Any:
     Parameters
     ----------
     x : Array or Tangent
+        Any shape and dtype.
     widths : int, pair of int, or a pair for each axis
         How many places to put before and after; one number or pair serves every axis.
     value : number
@@ -73,7 +74,7 @@ def pad_vjp(dy: Any, shape: tuple[int, ...], widths: Widths, value: Any = 0) -> 
     Parameters
     ----------
     dy : Array or Tangent
-        The cotangent, of the shape of the forward's result.
+        The cotangent, of the shape and dtype of the forward's result.
     shape : tuple of int
         The shape of `x`.
     widths : int, pair of int, or a pair for each axis
@@ -138,10 +139,11 @@ def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     Parameters
     ----------
     x : Array or Tangent
-        With at least two axes.
+        Any dtype, with at least two axes.
     offset : int
         How far above the main diagonal.
     axis1, axis2 : int
+        The axes whose diagonal is read.
 
     Returns
     -------
@@ -177,7 +179,7 @@ def diagonal_vjp(dy: Any, shape: tuple[int, ...], offset: int = 0, axis1: int = 
     Parameters
     ----------
     dy : Array or Tangent
-        The cotangent, of the shape of the forward's result.
+        The cotangent, of the shape and dtype of the forward's result.
     shape : tuple of int
         The shape of `x`.
     offset, axis1, axis2

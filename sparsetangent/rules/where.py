@@ -22,8 +22,9 @@ def where(condition: Array, x: Any, y: Any) -> Array:
     Parameters
     ----------
     condition : Array of bool
+        Any shape.
     x, y : Array, Tangent or Python number
-        They broadcast with `condition`. A tangent is made dense, under the densify policy.
+        Of shapes that broadcast with `condition`, any dtype. A tangent is made dense, under the densify policy.
 
     Returns
     -------
@@ -60,8 +61,9 @@ def where_vjp_x(dy: Any, condition: Array, shape_of_x: tuple[int, ...], shape_of
     Parameters
     ----------
     dy : Array or Tangent
-        The cotangent, of the shape of the forward's result.
+        The cotangent, of the shape and dtype of the forward's result.
     condition : Array of bool
+        As in the forward, any shape.
     shape_of_x, shape_of_y : tuple of int
         The shapes of `x` and `y`.
 

@@ -64,6 +64,10 @@ def check_vjp(
     >>> import numpy as np, sparsetangent as st
     >>> x, ids = np.array([0.5, -1.0, 2.0]), np.array([2, 0, 2])
     >>> st.testing.check_vjp(lambda x: st.rules.take(x, ids), lambda dy, x: st.rules.take_vjp(dy, x.shape, ids), (x,))
+    >>> st.testing.check_vjp(lambda x: x * x, lambda dy, x: dy * x, (np.ones(3),))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    ValueError: ...
     >>> st.testing.check_vjp(lambda x: x * x, lambda dy, x: dy * x, (x,))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...

@@ -25,7 +25,31 @@ __all__ = ["NAMES", "check_all", "check_law", "dense_oracle"]
 
 
 def dense_oracle(t: Tangent) -> Array:
-    """The dense array of a tangent in its own library, summed by a literal loop."""
+    """The dense array of a tangent in its own library, summed by a literal loop.
+
+    Parameters
+    ----------
+    t : Tangent
+        Of any shape and dtype, small.
+
+    Returns
+    -------
+    Array
+        Of the shape and dtype of `t`.
+
+    Raises
+    ------
+    AttributeError
+        If `t` is no tangent.
+
+    Examples
+    --------
+    >>> import numpy as np, sparsetangent as st
+    >>> st.testing.laws.dense_oracle(st.IndexedSlices(np.array([1, 1]), np.array([2.0, 3.0]), (3,)))
+    array([0., 5., 0.])
+    >>> st.testing.laws.dense_oracle(st.OneHot(np.array([1]), 2, dtype=bool))
+    array([[False,  True]])
+    """
     return as_backend(namespace(t), loop_densify(t), t.dtype)
 
 
@@ -33,7 +57,38 @@ def check_law(apply: Callable[..., Any], *operands: Any, note: str = "", scale: 
     """Check ``densify(f(t)) == f(densify(t))`` for a function of a namespace and operands, tangents or arrays.
 
     Where the dense operation raises, the operation on tangents must raise the same class (or one derived from it).
-    Returns the result on tangents, or None where both raised.
+
+    Parameters
+    ----------
+    apply : callable
+        ``apply(nx, *operands)`` with the namespace of `sparsetangent.namespace`; called with tangents, and with dense arrays.
+    *operands : Tangent, Array or number
+        Of any shapes and dtypes, small; at least one tangent.
+    note : str
+        Put in front of the message.
+    scale : float, optional
+        The magnitude of what was added up, for cancellation; by default the greatest among the operands.
+
+    Returns
+    -------
+    object
+        The result on tangents, or None where both raised.
+
+    Raises
+    ------
+    AssertionError
+        Naming what differs, or that an operand was written to.
+
+    Examples
+    --------
+    >>> import numpy as np, sparsetangent as st
+    >>> t = st.IndexedSlices(np.array([1, 1]), np.array([2.0, 3.0]), (3,))
+    >>> st.testing.laws.check_law(lambda nx, x: nx.sum(nx.square(x)), t).item()
+    25.0
+    >>> st.testing.laws.check_law(lambda nx, x: x.stored if isinstance(x, st.Tangent) else 3, t, note="entries")
+    Traceback (most recent call last):
+        ...
+    AssertionError: entries: 2 is not 3
     """
     nx = namespace(next(x for x in operands if isinstance(x, Tangent)))
     dense = [dense_oracle(x) if isinstance(x, Tangent) else x for x in operands]
@@ -188,7 +243,7 @@ def check_all(t: Tangent, u: Tangent | None = None) -> None:
     Parameters
     ----------
     t, u : Tangent
-        Small enough for a loop over their elements; of one library.
+        Of any shape and dtype, small enough for a loop over their elements; of one library.
 
     Raises
     ------
@@ -201,6 +256,18 @@ def check_all(t: Tangent, u: Tangent | None = None) -> None:
     >>> t = st.IndexedSlices(np.array([1, 1]), np.array([2.0, 3.0]), (3,))
     >>> st.testing.laws.check_all(t)
     >>> st.testing.laws.check_all(t, st.OneHot(np.array(2), 3))
+    >>> len(st.testing.laws.NAMES) > 10  # what was checked
+    True
+
+    A type that loses repeats is found:
+
+    >>> class Wrong(st.Fill):
+    ...     def to_slices(self):
+    ...         return st.IndexedSlices((), 2 * self.value[None, None], self.shape, axis=())
+    >>> st.testing.laws.check_all(Wrong(np.asarray(1.5), (1,)))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    AssertionError: ...
     """
     for law in _LAWS.values():
         law(t)

@@ -16,7 +16,29 @@ __all__ = ["BINARY_OPERATORS", "Operation", "indexing_operations", "reductions",
 
 
 class Operation(NamedTuple):
-    """A named function of a namespace and an operand."""
+    """A named function of a namespace and an operand.
+
+    Parameters
+    ----------
+    name : str
+        What a failure shows.
+    apply : callable
+        ``apply(nx, x)`` on a tangent or an array `x` alike, with the namespace `nx` of `sparsetangent.namespace`.
+
+    Raises
+    ------
+    TypeError
+        If one of the two is left out.
+
+    Examples
+    --------
+    >>> import numpy as np, sparsetangent as st
+    >>> twice = st.testing.operations.Operation("twice", lambda nx, x: nx.add(x, x))
+    >>> twice.name
+    'twice'
+    >>> twice.apply(st.namespace(np), st.Fill(np.asarray(1.5), (2,))).value.item()
+    3.0
+    """
 
     name: str
     apply: Callable[[Any, Any], Any]
@@ -43,13 +65,46 @@ BINARY_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def unary_operations() -> Iterator[Operation]:
-    """Every unary function of the standard."""
+    """Every unary function of the standard.
+
+    Yields
+    ------
+    Operation
+        One at a time.
+
+    Examples
+    --------
+    >>> from sparsetangent.testing import operations
+    >>> "tanh" in [o.name for o in operations.unary_operations()]
+    True
+    >>> next(operations.unary_operations()).name
+    'conj'
+    """
     for name in UNARY:
         yield Operation(name, lambda nx, x, name=name: getattr(nx, name)(x))  # type: ignore[misc]
 
 
 def reductions(ndim: int) -> Iterator[Operation]:
-    """Every reduction over each axis, two axes, all and none of them."""
+    """Every reduction over each axis, two axes, all and none of them.
+
+    Parameters
+    ----------
+    ndim : int
+        How many axes the operand has.
+
+    Yields
+    ------
+    Operation
+        One at a time.
+
+    Examples
+    --------
+    >>> from sparsetangent.testing import operations
+    >>> next(operations.reductions(2)).name
+    'sum(axis=None, keepdims=False)'
+    >>> len(list(operations.reductions(1)))
+    32
+    """
     choices: list[Any] = [None, *range(ndim)]
     if ndim >= 2:
         choices += [(0, 1), (-1, 0)]
@@ -71,7 +126,26 @@ def _reduction(name: str, axis: Any, keepdims: bool) -> Callable[[Any, Any], Any
 
 
 def shape_operations(shape: tuple[int, ...]) -> Iterator[Operation]:
-    """Manipulations that fit a shape."""
+    """Manipulations that fit a shape.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        That of the operand.
+
+    Yields
+    ------
+    Operation
+        One at a time.
+
+    Examples
+    --------
+    >>> from sparsetangent.testing import operations
+    >>> [o.name for o in operations.shape_operations(())][:2]
+    ['reshape(-1)', 'reshape(1, *, 1)']
+    >>> "roll(flat)" in [o.name for o in operations.shape_operations((2, 3))]
+    True
+    """
     ndim = len(shape)
     yield Operation("reshape(-1)", lambda nx, x: nx.reshape(x, (-1,)))
     yield Operation("reshape(1, *, 1)", lambda nx, x: nx.reshape(x, (1, *shape, 1)))
@@ -104,7 +178,26 @@ def _split(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def indexing_operations(shape: tuple[int, ...]) -> Iterator[Operation]:
-    """Basic keys that every library accepts."""
+    """Basic keys that every library accepts.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        That of the operand.
+
+    Yields
+    ------
+    Operation
+        One at a time.
+
+    Examples
+    --------
+    >>> from sparsetangent.testing import operations
+    >>> [o.name for o in operations.indexing_operations(())]
+    ['x[Ellipsis]', 'x[(None, Ellipsis)]', 'x[(Ellipsis, None)]']
+    >>> any("-1" in o.name for o in operations.indexing_operations((0,)))  # nothing to read there
+    False
+    """
     ndim = len(shape)
     keys: list[Any] = [..., (None, ...), (..., None)]
     for axis, size in enumerate(shape):

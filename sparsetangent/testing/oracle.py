@@ -18,7 +18,31 @@ _TOLERANCE = {2: 4e-3, 4: 2e-5, 8: 1e-11, 16: 1e-11}
 
 
 def to_numpy(x: Array) -> Any:
-    """An array of any backend as a NumPy array of the same values (bfloat16 as float32)."""
+    """An array of any backend as a NumPy array of the same values (bfloat16 as float32).
+
+    Parameters
+    ----------
+    x : Array
+        Of any shape and dtype, on any device, with or without a gradient.
+
+    Returns
+    -------
+    numpy.ndarray
+        On the CPU; it may share memory.
+
+    Raises
+    ------
+    AttributeError
+        If `x` is no array.
+
+    Examples
+    --------
+    >>> import array_api_strict as xp, torch, sparsetangent as st
+    >>> st.testing.to_numpy(xp.asarray([1.0, 2.0]))
+    array([1., 2.])
+    >>> st.testing.to_numpy(torch.ones(2, dtype=torch.bfloat16, requires_grad=True))
+    array([1., 1.], dtype=float32)
+    """
     if hasattr(x, "detach"):
         x = x.detach().resolve_conj().resolve_neg()
         x = x.float() if str(x.dtype) == "torch.bfloat16" else x
@@ -30,7 +54,36 @@ def to_numpy(x: Array) -> Any:
 
 
 def as_backend(xp: Namespace, x: Any, dtype: Any) -> Array:
-    """A NumPy array as an array of another backend with that backend's `dtype`."""
+    """A NumPy array as an array of another backend.
+
+    Parameters
+    ----------
+    xp : namespace
+        Of the backend.
+    x : numpy.ndarray
+        Of any shape.
+    dtype : dtype
+        That backend's, or for NumPy any.
+
+    Returns
+    -------
+    Array
+        Of the shape of `x` and of `dtype`.
+
+    Raises
+    ------
+    TypeError
+        If the library has no such dtype.
+
+    Examples
+    --------
+    >>> import numpy as np, array_api_strict as xp
+    >>> from sparsetangent.testing.oracle import as_backend
+    >>> as_backend(np, np.arange(2), np.float32)
+    array([0., 1.], dtype=float32)
+    >>> as_backend(xp, np.arange(2), xp.float32).dtype == xp.float32
+    True
+    """
     if xp.__name__.endswith("numpy") and "jax" not in xp.__name__:
         return np.asarray(x).astype(dtype, copy=False)
     return xp.asarray(xp.asarray(np.array(x)), dtype=dtype)
@@ -39,7 +92,30 @@ def as_backend(xp: Namespace, x: Any, dtype: Any) -> Array:
 def loop_densify(t: Tangent) -> Any:
     """The dense NumPy array of a tangent: zeros, and one addition for each stored element, in float64.
 
-    Integers wrap as their dtype does and bools are or-ed. The result has the tangent's dtype (bfloat16: float32).
+    Integers wrap as their dtype does and bools are or-ed.
+
+    Parameters
+    ----------
+    t : Tangent
+        Of any library, shape and dtype; small, since every element costs a step of a loop in Python.
+
+    Returns
+    -------
+    numpy.ndarray
+        Of the shape and dtype of `t` (bfloat16: float32).
+
+    Raises
+    ------
+    AttributeError
+        If `t` is no tangent.
+
+    Examples
+    --------
+    >>> import numpy as np, sparsetangent as st
+    >>> st.testing.loop_densify(st.IndexedSlices(np.array([1, 1]), np.array([2.0, 3.0]), (3,)))
+    array([0., 5., 0.])
+    >>> st.testing.loop_densify(st.IndexedSlices(np.array([0, 0]), np.array([200, 100], np.uint8), (1,)))
+    array([44], dtype=uint8)
     """
     slices = t.to_slices()
     values, coords = to_numpy(slices.values), [to_numpy(c) for c in slices.coords]
@@ -59,7 +135,31 @@ def loop_densify(t: Tangent) -> Any:
 
 
 def stored_mask(t: Tangent) -> Any:
-    """Where a tangent stores something, as a NumPy array of bools."""
+    """Where a tangent stores something.
+
+    Parameters
+    ----------
+    t : Tangent
+        Of any library, shape and dtype.
+
+    Returns
+    -------
+    numpy.ndarray of bool
+        Of the shape of `t`.
+
+    Raises
+    ------
+    AttributeError
+        If `t` is no tangent.
+
+    Examples
+    --------
+    >>> import numpy as np, sparsetangent as st
+    >>> st.testing.oracle.stored_mask(st.IndexedSlices(np.array([1]), np.array([0.0]), (3,)))
+    array([False,  True, False])
+    >>> st.testing.oracle.stored_mask(st.Zero((2,)))
+    array([False, False])
+    """
     slices = t.to_slices()
     mask = np.zeros(t.shape, bool)
     coords = [to_numpy(c) for c in slices.coords]
@@ -73,7 +173,34 @@ def stored_mask(t: Tangent) -> Any:
 
 
 def close(actual: Any, expected: Any, *, rtol: float, atol: float) -> bool:
-    """Whether NumPy arrays agree, nan with nan and infinities with their sign."""
+    """Whether NumPy arrays agree, nan with nan and infinities with their sign.
+
+    Parameters
+    ----------
+    actual, expected : numpy.ndarray
+        Of shapes that broadcast, any dtype.
+    rtol, atol : float
+        Relative to `expected`, and absolute.
+
+    Returns
+    -------
+    bool
+        True for empty arrays.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not broadcast.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetangent.testing.oracle import close
+    >>> close(np.array([1.0, np.nan]), np.array([1.0 + 1e-9, np.nan]), rtol=1e-6, atol=0)
+    True
+    >>> close(np.array([np.inf]), np.array([-np.inf]), rtol=1e-6, atol=0)
+    False
+    """
     with np.errstate(all="ignore"):
         return bool(np.all(np.isclose(actual, expected, rtol=rtol, atol=atol, equal_nan=True)))
 
@@ -86,8 +213,9 @@ def assert_same(
     Parameters
     ----------
     t : Tangent or Array
+        What is tested, of any shape and dtype.
     dense : Array
-        Of the same library.
+        What it must equal, of the same library, shape and dtype.
     rtol, atol : float, optional
         Default: by the dtype, with `atol` times `scale`.
     scale : float
@@ -105,6 +233,10 @@ def assert_same(
     >>> import numpy as np, sparsetangent as st
     >>> t = st.IndexedSlices(np.array([1]), np.array([2.0]), (2,))
     >>> st.testing.assert_same(t, np.array([0.0, 2.0]))
+    >>> st.testing.assert_same(t, np.array([0, 2]))
+    Traceback (most recent call last):
+        ...
+    AssertionError: dtype float64 is not int64
     >>> st.testing.assert_same(t, np.array([0.0, 2.5]))
     Traceback (most recent call last):
         ...
@@ -132,7 +264,32 @@ def assert_same(
 
 
 def relative_tolerance(x: Array) -> float:
-    """The relative error allowed of a short chain of operations in the dtype of `x`: 0 unless it is floating."""
+    """The relative error allowed of a short chain of operations in a dtype.
+
+    Parameters
+    ----------
+    x : Array
+        Of any shape; its dtype counts.
+
+    Returns
+    -------
+    float
+        0 unless the dtype is floating or complex.
+
+    Raises
+    ------
+    TypeError
+        If `x` is no array.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetangent.testing.oracle import relative_tolerance
+    >>> relative_tolerance(np.zeros(1, np.complex64))
+    2e-05
+    >>> relative_tolerance(np.zeros(1, int))
+    0.0
+    """
     kind, itemsize = facts(backend_of(x), x.dtype)
     if kind not in ("real", "complex"):
         return 0.0

@@ -31,7 +31,30 @@ LIBRARIES: dict[str, tuple[str, str]] = {
 
 
 class Library:
-    """A namespace under the name of its parameter: JAX appears twice, with 64-bit types (``jax``) and without (``jax32``)."""
+    """A namespace under the name of its parameter: JAX appears twice, with 64-bit types (``jax``) and without (``jax32``).
+
+    Parameters
+    ----------
+    name : str
+        The name of the parameter.
+    module : module
+        The array API namespace, whose attributes are this object's.
+
+    Raises
+    ------
+    AttributeError
+        When an attribute is asked for that the namespace has not.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetangent.testing.plugin import Library
+    >>> xp = Library("numpy", np)
+    >>> xp, xp.__name__
+    (numpy, 'numpy')
+    >>> xp.ones(2)
+    array([1., 1.])
+    """
 
     def __init__(self, name: str, module: Any) -> None:
         self.backend_name = name
@@ -47,7 +70,35 @@ class Library:
 
 @contextmanager
 def library(name: str) -> Iterator[Library]:
-    """One library by its name in `LIBRARIES`, with JAX's switch of 64-bit types set for the time being."""
+    """One library by its name in `LIBRARIES`, with JAX's switch of 64-bit types set for the time being.
+
+    Parameters
+    ----------
+    name : str
+        One of `LIBRARIES`.
+
+    Yields
+    ------
+    Library
+        Its namespace.
+
+    Raises
+    ------
+    KeyError
+        If there is no such name.
+    ModuleNotFoundError
+        If the library is not installed.
+
+    Examples
+    --------
+    >>> from sparsetangent.testing.plugin import library
+    >>> with library("numpy") as xp:
+    ...     xp.backend_name
+    'numpy'
+    >>> with library("jax32") as xp:
+    ...     xp.ones(2).dtype
+    dtype('float32')
+    """
     module = importlib.import_module(LIBRARIES[name][1])
     if LIBRARIES[name][0] != "jax":
         yield Library(name, module)

@@ -27,7 +27,29 @@ _SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, 1e30, 1e-30])
 
 
 def dtypes_of(xp: Namespace, names: Sequence[str] = DTYPES) -> list[Any]:
-    """The dtypes of a library among `names`, those that it can hold and sum."""
+    """The dtypes of a library that it can hold and sum.
+
+    Parameters
+    ----------
+    xp : namespace
+        Of the library.
+    names : sequence of str
+        Among these.
+
+    Returns
+    -------
+    list of dtype
+        In the order of `names`.
+
+    Examples
+    --------
+    >>> import numpy as np, torch
+    >>> from sparsetangent.testing.strategies import dtypes_of
+    >>> dtypes_of(torch, ["uint8", "uint16", "float16"])
+    [torch.uint8, torch.float16]
+    >>> dtypes_of(np, ["bfloat16", "bool"])
+    [<class 'numpy.bool'>]
+    """
     return [getattr(xp, name) for name in names if hasattr(xp, name) and _usable(xp, name)]
 
 
@@ -44,7 +66,34 @@ def _usable(xp: Namespace, name: str) -> bool:
 
 
 def shapes(min_dims: int = 0, max_dims: int = 3, max_side: int = 4) -> st.SearchStrategy[tuple[int, ...]]:
-    """Shapes, with axes of size 0 and 1 among them."""
+    """Shapes, with axes of size 0 and 1 among them.
+
+    Parameters
+    ----------
+    min_dims, max_dims : int
+        How few and how many axes.
+    max_side : int
+        The greatest size of an axis.
+
+    Returns
+    -------
+    strategy of tuples of int
+        The simplest is ``()``.
+
+    Raises
+    ------
+    hypothesis.errors.InvalidArgument
+        When it is drawn from, if `min_dims` is greater than `max_dims`.
+
+    Examples
+    --------
+    >>> import numpy as np, sparsetangent.testing.strategies as strategies
+    >>> from hypothesis import find
+    >>> find(strategies.shapes(), lambda shape: len(shape) == 2)
+    (0, 0)
+    >>> find(strategies.shapes(max_side=3), lambda shape: 3 in shape)
+    (3,)
+    """
     side = st.sampled_from([0, 1, 1, *range(2, max_side + 1), *range(2, max_side + 1)])
     return st.lists(side, min_size=min_dims, max_size=max_dims).map(tuple)
 
@@ -82,7 +131,38 @@ def _name(dtype: Any) -> str:
 
 
 def arrays(xp: Namespace, shape: tuple[int, ...], dtype: Any, *, special: bool = False) -> st.SearchStrategy[Any]:
-    """Arrays of a library with random values."""
+    """Arrays of a library with random values, some strided or of stride 0 where it has views.
+
+    Parameters
+    ----------
+    xp : namespace
+        Of the library.
+    shape : tuple of int
+        Of the arrays.
+    dtype : dtype
+        One of that library.
+    special : bool
+        Whether nan, infinities and extreme numbers are drawn too.
+
+    Returns
+    -------
+    strategy of arrays
+        Of that shape and dtype.
+
+    Raises
+    ------
+    TypeError
+        When it is drawn from, if the library has no such dtype.
+
+    Examples
+    --------
+    >>> import numpy as np, sparsetangent.testing.strategies as strategies
+    >>> from hypothesis import find
+    >>> find(strategies.arrays(np, (2,), np.int8), lambda x: True).dtype
+    dtype('int8')
+    >>> bool(np.isnan(find(strategies.arrays(np, (3,), np.float32, special=True), lambda x: np.isnan(x).any())).any())
+    True
+    """
 
     def convert(x: Any) -> Any:
         with np.errstate(over="ignore"):
@@ -103,7 +183,44 @@ def indexed_slices(
     max_entries: int = 6,
     unique: bool | None = None,
 ) -> IndexedSlices:
-    """`IndexedSlices` over any axes (or the given ones), ids repeated, negative and at the borders."""
+    """`IndexedSlices` over any axes (or the given ones), ids repeated, negative and at the borders.
+
+    Parameters
+    ----------
+    xp : namespace
+        Of the library.
+    shapes : strategy of tuples of int, optional
+        What shapes to draw; `shapes` by default.
+    dtypes : sequence of dtype, optional
+        What dtypes to draw; by default `dtypes_of` the library.
+    axes : sequence of int, optional
+        The axes that are stored; any by default.
+    special : bool
+        Whether nan, infinities and extreme numbers are drawn too.
+    max_entries : int
+        The most entries.
+    unique : bool, optional
+        Whether no coordinates repeat; either by default.
+
+    Returns
+    -------
+    strategy of IndexedSlices
+        Small ones.
+
+    Raises
+    ------
+    IndexError
+        When it is drawn from, if a shape has not the axes.
+
+    Examples
+    --------
+    >>> import numpy as np, sparsetangent.testing.strategies as strategies
+    >>> from hypothesis import find
+    >>> find(strategies.indexed_slices(np), lambda t: t.stored == 2).stored
+    2
+    >>> find(strategies.indexed_slices(np, strategies.shapes(2, 2), axes=(1,), unique=True), lambda t: t.stored > 0).axis
+    (1,)
+    """
     shape = draw(_shapes_or_default(shapes))
     dtype = draw(st.sampled_from(list(dtypes or dtypes_of(xp))))
     if axes is None:
@@ -138,7 +255,27 @@ def one_hots(
     shapes: st.SearchStrategy[tuple[int, ...]] | None = None,
     dtypes: Sequence[Any] | None = None,
 ) -> OneHot:
-    """`OneHot` of any shape with at least one axis, strict or dropping, weak or not."""
+    """`OneHot` of any shape with at least one axis, strict or dropping, weak or not.
+
+    Parameters
+    ----------
+    xp, shapes, dtypes
+        As for `indexed_slices`.
+
+    Returns
+    -------
+    strategy of OneHot
+        Small ones.
+
+    Examples
+    --------
+    >>> import numpy as np, sparsetangent.testing.strategies as strategies
+    >>> from hypothesis import find
+    >>> find(strategies.one_hots(np), lambda t: t.depth == 2).depth
+    2
+    >>> find(strategies.one_hots(np, dtypes=[np.float32]), lambda t: True).dtype
+    dtype('float32')
+    """
     shape = draw(_shapes_or_default(shapes).filter(lambda s: len(s) > 0))
     axis = draw(st.integers(0, len(shape) - 1))
     depth, batch = shape[axis], shape[:axis] + shape[axis + 1 :]
@@ -161,7 +298,27 @@ def fills(
     *,
     special: bool = False,
 ) -> Fill:
-    """`Fill` of any shape."""
+    """`Fill` of any shape.
+
+    Parameters
+    ----------
+    xp, shapes, dtypes, special
+        As for `indexed_slices`.
+
+    Returns
+    -------
+    strategy of Fill
+        Small ones.
+
+    Examples
+    --------
+    >>> import numpy as np, sparsetangent.testing.strategies as strategies
+    >>> from hypothesis import find
+    >>> find(strategies.fills(np), lambda t: t.ndim == 2).shape
+    (0, 0)
+    >>> find(strategies.fills(np, dtypes=[np.int8]), lambda t: True).dtype
+    dtype('int8')
+    """
     dtype = draw(st.sampled_from(list(dtypes or dtypes_of(xp))))
     return Fill(draw(arrays(xp, (), dtype, special=special)), draw(_shapes_or_default(shapes)))
 
@@ -173,7 +330,27 @@ def zeros(
     shapes: st.SearchStrategy[tuple[int, ...]] | None = None,
     dtypes: Sequence[Any] | None = None,
 ) -> Zero:
-    """`Zero` of any shape."""
+    """`Zero` of any shape.
+
+    Parameters
+    ----------
+    xp, shapes, dtypes
+        As for `indexed_slices`.
+
+    Returns
+    -------
+    strategy of Zero
+        Small ones.
+
+    Examples
+    --------
+    >>> import numpy as np, sparsetangent.testing.strategies as strategies
+    >>> from hypothesis import find
+    >>> find(strategies.zeros(np), lambda t: t.ndim == 1).shape
+    (0,)
+    >>> find(strategies.zeros(np, dtypes=[np.int8]), lambda t: True).dtype
+    dtype('int8')
+    """
     return Zero(draw(_shapes_or_default(shapes)), xp=xp, dtype=draw(st.sampled_from(list(dtypes or dtypes_of(xp)))))
 
 
@@ -184,7 +361,28 @@ def tangents(
     *,
     special: bool = False,
 ) -> st.SearchStrategy[Any]:
-    """A tangent of any type, slices most often."""
+    """A tangent of any type, slices most often.
+
+    Parameters
+    ----------
+    xp, shapes, dtypes, special
+        As for `indexed_slices`.
+
+    Returns
+    -------
+    strategy of tangents
+        Small ones, of the four types.
+
+    Examples
+    --------
+    >>> import numpy as np, sparsetangent.testing.strategies as strategies
+    >>> from hypothesis import find
+    >>> import sparsetangent as st
+    >>> type(find(strategies.tangents(np), lambda t: isinstance(t, st.Zero))).__name__
+    'Zero'
+    >>> find(strategies.tangents(np, strategies.shapes(1, 1)), lambda t: t.size > 3).ndim
+    1
+    """
     slices = indexed_slices(xp, shapes, dtypes, special=special)
     others = (fills(xp, shapes, dtypes, special=special), zeros(xp, shapes, dtypes), one_hots(xp, shapes, dtypes))
     return st.one_of(slices, slices, slices, *others)

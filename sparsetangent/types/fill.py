@@ -24,6 +24,7 @@ class Fill(Tangent):
     value : Array of shape (), or a NumPy scalar
         A Python number is a `TypeError`: it has neither a dtype nor a backend.
     shape : tuple of int
+        The dense array's shape.
 
     Raises
     ------
@@ -43,6 +44,8 @@ class Fill(Tangent):
     [[3.0, 3.0, 3.0], [3.0, 3.0, 3.0]]
     >>> st.Fill(np.float32(1), (2**50, 64))
     Fill(shape=(1125899906842624, 64), dtype=float32, numpy)
+    >>> st.Fill(np.float32(1), (2**50, 64)).value.item()
+    1.0
     """
 
     __slots__ = ("_shape", "_value")

@@ -34,7 +34,7 @@ class IndexedSlices(Tangent):
         One coordinate array for each axis, all of one shape; ``-size <= i < size``, negatives count from the end. A Python list
         of integers is converted. Indices of more than one dimension are flattened.
     values : Array
-        Shape ``(*indices.shape, *dense axes in order)``: the entries come first, whatever `axis` is.
+        Shape ``(*indices.shape, *dense axes in order)``, bool or any numeric dtype: the entries come first, whatever `axis` is.
     shape : tuple of int
         The dense array's shape.
     axis : int or tuple of int
@@ -73,8 +73,11 @@ class IndexedSlices(Tangent):
 
     Two coordinates, negatives counted from the end:
 
-    >>> st.IndexedSlices(([0, -1], [2, 2]), np.array([7.0, 8.0]), (2, 3), axis=(0, 1)).densify().tolist()
+    >>> t = st.IndexedSlices(([0, -1], [2, 2]), np.array([7.0, 8.0]), (2, 3), axis=(0, 1))
+    >>> t.densify().tolist()
     [[0.0, 0.0, 7.0], [0.0, 0.0, 8.0]]
+    >>> t.axis, t.coords == t.indices, t.values.tolist(), t.unique
+    ((0, 1), True, [7.0, 8.0], False)
     """
 
     __slots__ = ("_data", "_vouched")

@@ -60,6 +60,9 @@ class OneHot(Tangent):
 
     >>> (st.OneHot(np.array([2, 0]), 3) @ np.array([[1, 2], [3, 4], [5, 6]])).tolist()
     [[5, 6], [1, 2]]
+    >>> t = st.OneHot(np.array([2, 0]), 3)
+    >>> t.indices.tolist(), t.depth, t.axis, t.weak, t.unique
+    ([2, 0], 3, 1, True, True)
     """
 
     __slots__ = ("_axis", "_checked", "_depth", "_dtype", "_indices", "_padded")
@@ -107,10 +110,12 @@ class OneHot(Tangent):
 
     @property
     def indices(self) -> Array:
+        """The positions of the ones, an array of integers."""
         return self._indices
 
     @property
     def depth(self) -> int:
+        """The length of the axis that is one-hot."""
         return self._depth
 
     @property
@@ -138,6 +143,7 @@ class OneHot(Tangent):
 
     @property
     def unique(self) -> bool:
+        """Whether no coordinates repeat: always true here."""
         return True
 
     def _ones_dtype(self, dtype: DType | None) -> DType:

@@ -107,6 +107,8 @@ def register_tangent(cls: type[T]) -> type[T]:
     ...     def to_slices(self):
     ...         ids = np.arange(self.values.shape[0])
     ...         return st.IndexedSlices((ids, ids), self.values, self.shape, axis=(0, 1))
+    >>> Diagonal(np.array([1.0, 2.0])).densify().tolist()
+    [[1.0, 0.0], [0.0, 2.0]]
     >>> st.register_tangent(int)
     Traceback (most recent call last):
         ...

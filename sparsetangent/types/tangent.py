@@ -92,6 +92,22 @@ class Tangent(Dispatched):
     [[2.0, 0.0], [0.0, 6.0]]
     >>> (Diagonal(np.array([1.0, 3.0])) @ np.array([10.0, 20.0])).densify().tolist()
     [10.0, 60.0]
+
+    What every tangent tells of itself and turns into:
+
+    >>> t = st.IndexedSlices(np.array([1, 1]), np.float32([[1, 2], [3, 4]]), (4, 2))
+    >>> t.shape, t.ndim, t.size, t.dtype, t.device
+    ((4, 2), 2, 8, dtype('float32'), 'cpu')
+    >>> t.stored, t.density, t.nbytes, t.dense_nbytes
+    (2, 0.5, 32, 32)
+    >>> t.T.shape, t.mT.shape, t.to_slices() is t
+    ((2, 4), (2, 4), True)
+    >>> t.densify().tolist() == t.todense().tolist() == [[0, 0], [4, 6], [0, 0], [0, 0]]
+    True
+    >>> t.coalesce().values.tolist(), t.coalesce(size=3).indices.tolist()
+    ([[4.0, 6.0]], [1, 4, 4])
+    >>> t.astype(np.float64).dtype, t.to_device("cpu").device, t.retain([0]).densify().any()
+    (dtype('float64'), 'cpu', np.False_)
     """
 
     __slots__ = ("__weakref__",)
@@ -110,7 +126,13 @@ class Tangent(Dispatched):
         raise TypeError(f"{type(self).__name__} must define dtype")
 
     def to_slices(self) -> IndexedSlices:
-        """The same tangent as `IndexedSlices`."""
+        """The same tangent as `IndexedSlices`.
+
+        Returns
+        -------
+        IndexedSlices
+            Of the same shape and dtype.
+        """
         raise TypeError(f"{type(self).__name__} must define to_slices()")
 
     def _frame(self) -> Frame:
@@ -126,6 +148,7 @@ class Tangent(Dispatched):
 
     @property
     def ndim(self) -> int:
+        """The number of axes."""
         return len(self.shape)
 
     @property
@@ -200,6 +223,11 @@ class Tangent(Dispatched):
             Return exactly this many entries, filled up with padding: coordinates equal to the axis sizes, zero rows. For
             static shapes under a compiler, where None means as many as there are now.
 
+        Returns
+        -------
+        IndexedSlices
+            Of the same shape and dtype; its `unique` is true.
+
         Raises
         ------
         ValueError
@@ -210,18 +238,49 @@ class Tangent(Dispatched):
     def astype(self, dtype: DType, *, copy: bool = True) -> Any:
         """The tangent with another dtype; a cast that does not commute with sums coalesces first.
 
-        `copy` is there for the standard's signature: a tangent is immutable, so one of the same dtype is returned as it is.
+        Parameters
+        ----------
+        dtype : dtype
+            The library's, or a name such as ``"float32"``.
+        copy : bool
+            There for the standard's signature: a tangent is immutable, so one of the same dtype is returned as it is.
+
+        Returns
+        -------
+        Tangent
+            Of the same shape.
         """
         return apply("astype", self, dtype)
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
-        """The tangent with its arrays on `device`."""
+        """The tangent with its arrays on another device.
+
+        Parameters
+        ----------
+        device : device
+            As the library names it.
+        stream : optional
+            As the library takes it.
+
+        Returns
+        -------
+        Tangent
+            Of the same shape and dtype.
+        """
         return apply("to_device", self, device, stream=stream)
 
     def retain(self, ids: Any) -> Tangent:
         """The tangent with only the rows named in `ids`: the same shape, every other row zero.
 
-        Needs exactly one stored axis, which `ids` index; repeated ids keep a row once.
+        Parameters
+        ----------
+        ids : Array of integers
+            Shape ``(k,)``, along the only stored axis; repeated ids keep a row once.
+
+        Returns
+        -------
+        Tangent
+            Of the same shape and dtype.
 
         Raises
         ------

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import array_api_compat.numpy
-
 from ..backend import backend_of, device_of, is_array
 from ..kernels.base import Array, DType, Namespace
 from .axes import as_shape
@@ -23,13 +21,15 @@ class Zero(Tangent):
     Parameters
     ----------
     shape : tuple of int
+        The dense array's shape.
     like : Array or Tangent, optional
-        Gives the library, the device and (unless `dtype` is given) the dtype.
+        Of any shape. Gives the library, the device and (unless `dtype` is given) the dtype.
     dtype : dtype, optional
         Default: that of `like`, else the library's default float.
     xp : namespace, optional
         The library, where there is no `like`; NumPy with neither.
     device : optional
+        Default: that of `like`, else the library's default.
 
     Raises
     ------
@@ -69,9 +69,13 @@ class Zero(Tangent):
             xp = backend_of(like).xp
             dtype = like.dtype if dtype is None else dtype
             device = device_of(like) if device is None else device
+        if xp is None:
+            import array_api_compat.numpy  # half of what the package would take to import
+
+            xp = array_api_compat.numpy
         self._shape = as_shape(shape)
         # An empty array carries library, dtype and device, and is all that there is to carry.
-        self._probe = (xp or array_api_compat.numpy).zeros((0,), dtype=dtype, device=device)
+        self._probe = xp.zeros((0,), dtype=dtype, device=device)
 
     @classmethod
     def _of(cls, probe: Array, shape: tuple[int, ...]) -> Zero:

@@ -3,13 +3,14 @@
 import array_api_compat.numpy as xp
 import numpy as np
 import pytest
+import scipy
 import scipy.sparse
 from hypothesis import strategies as hs
 
 import sparsetangent as st
 from sparsetangent import Fill, IndexedSlices, OneHot, Zero
 from sparsetangent.interop.scipy import from_scipy, to_coo, to_csr
-from sparsetangent.testing import strategies
+from sparsetangent.testing import oracle, strategies
 from sparsetangent.testing.oracle import loop_densify
 from tests.helpers import for_all
 from tests.interop import stand_ins
@@ -17,6 +18,7 @@ from tests.interop.support import NUMPY, assert_identical, stored
 
 HELD = [d for d in strategies.dtypes_of(xp) if np.dtype(d).name not in ("float16", "bfloat16")]
 """The dtypes that SciPy has."""
+AXES = 4 if tuple(map(int, scipy.__version__.split(".")[:2])) >= (1, 15) else 2
 
 
 def test_coo_holds_the_same_entries_in_the_same_order():
@@ -27,13 +29,13 @@ def test_coo_holds_the_same_entries_in_the_same_order():
         wanted = [e for e in stored(frame, range(t.ndim)) if e[0][0] < t.shape[0]]  # the rest is padding
         assert list(zip(*(c.tolist() for c in x.coords), strict=True)) == [place for place, _ in wanted]
         np.testing.assert_array_equal(x.data, np.array([v for _, v in wanted], t.dtype))
-        np.testing.assert_array_equal(x.toarray(), loop_densify(t))
+        assert oracle.close(x.toarray(), loop_densify(t), rtol=1e-5, atol=1e-6)  # SciPy sums in an order of its own
         back = from_scipy(x)
         np.testing.assert_array_equal(loop_densify(back), loop_densify(t))
         assert (back.unique, back._frame().ordered) == 2 * (bool(x.has_canonical_format),)
         assert_identical(from_scipy(to_coo(back)), back)
 
-    for_all(NUMPY, check, strategies.tangents(xp, strategies.shapes(min_dims=1), HELD), examples=150)
+    for_all(NUMPY, check, strategies.tangents(xp, strategies.shapes(1, AXES), HELD), examples=150)
 
 
 def test_a_tangent_with_every_axis_stored_comes_back_as_it_was():

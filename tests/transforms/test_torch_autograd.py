@@ -2,11 +2,12 @@
 
 import warnings
 
-import array_api_compat.torch as compat
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
+
+import array_api_compat.torch as compat  # noqa: E402  (after the skip)
 
 import sparsetangent as st  # noqa: E402  (after the skip)
 from sparsetangent import IndexedSlices, rules  # noqa: E402

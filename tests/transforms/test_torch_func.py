@@ -1,11 +1,11 @@
 """The law under `torch.func`: batches of ids and values, per-example gradients, forward mode, transforms inside transforms."""
 
-import array_api_compat.torch as compat
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
+import array_api_compat.torch as compat  # noqa: E402  (after the skip)
 from torch.utils import _pytree  # noqa: E402  (after the skip)
 
 import sparsetangent as st  # noqa: E402
