@@ -21,7 +21,7 @@ def environment(threads: int) -> dict[str, str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--full", action="store_true", help="every size (about half an hour); the default is --quick")
+    parser.add_argument("--full", action="store_true", help="every size (about 25 minutes); the default is --quick")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", action="append", help="a table; may be given again")
     parser.add_argument("--threads", type=int, default=1)
@@ -31,20 +31,22 @@ def main() -> int:
         os.execve(sys.executable, [sys.executable, "-m", "benchmarks", *sys.argv[1:]], environment(options.threads))
 
     from .grids import FULL, QUICK
-    from .measure import facts, measured
-    from .report import as_json, show
+    from .measure import Result, facts, measured
+    from .report import as_json, show, show_verdicts
     from .tables import TABLES
+    from .targets import verdicts
 
     grids = FULL if options.full else QUICK
-    results = []
+    results: list[Result] = []
     started = time.monotonic()
     for name in options.only or TABLES:
-        found = [measured(case, budget=2.0 if options.full else 0.5) for case in TABLES[name](grids.get(name, []))]
+        found = [measured(case, budget=1.0 if options.full else 0.5) for case in TABLES[name](grids.get(name, []))]
         show(found)
         results += found
+        if options.json:  # what is measured is kept, should the run be stopped
+            options.json.write_text(json.dumps(as_json(results, verdicts(results), facts()), indent=1) + "\n")
+    show_verdicts(verdicts(results))
     print(*(f"{key}: {value}" for key, value in facts().items()), f"seconds: {time.monotonic() - started:.0f}", sep="\n")
-    if options.json:
-        options.json.write_text(json.dumps(as_json(results, facts()), indent=1) + "\n")
     return 0
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import time
-import tracemalloc
 from collections.abc import Callable
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -32,7 +31,7 @@ class Case(NamedTuple):
 
 
 class Result(NamedTuple):
-    """Medians in milliseconds, peaks in bytes where NumPy allocates, and the floor."""
+    """Medians in milliseconds, the floor, and by how many bytes the resident memory grew at the highest (0: not known)."""
 
     table: str
     on: dict[str, Any]
@@ -47,14 +46,15 @@ def measured(case: Case, *, budget: float, most: int = 15) -> Result:
 
     As many rounds as fit into `budget` seconds, at least 3 and an odd number.
     """
-    runs = {**case.ours, **case.peers}
-    peak = {}
-    for name, run in runs.items():  # compiles, allocates and warms up
-        tracemalloc.start()
+    able = {name: run for name, run in case.peers.items() if _is_able(run)}
+    runs = {**case.ours, **able}
+    for run in case.ours.values():  # imports, compiles and warms up
         _wait(run())
-        peak[name] = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-    loops = {name: _loops(run) for name, run in runs.items()}
+    peak, loops = {}, {}
+    for name, run in runs.items():
+        before = _resident("VmRSS") if _forget_highest() else 0
+        loops[name] = _loops(run)
+        peak[name] = max(0, _resident("VmHWM") - before) if before else 0
     times: dict[str, list[float]] = {name: [] for name in runs}
     started = time.perf_counter()
     for done in range(most):
@@ -63,8 +63,17 @@ def measured(case: Case, *, budget: float, most: int = 15) -> Result:
         for name, run in runs.items():
             times[name].append(_seconds(run, loops[name]))
     found = {name: 1e3 * median(x) for name, x in times.items()}
-    ours, peers = ({name: found[name] for name in part} for part in (case.ours, case.peers))
+    ours, peers = ({name: found[name] for name in part} for part in (case.ours, able))
     return Result(case.table, case.on, ours, peers, floor_ms(case.nbytes), peak)
+
+
+def _is_able(run: Run) -> bool:
+    """Whether a peer, here run for the first time, has what is asked of it: not all have every dtype."""
+    try:
+        _wait(run())
+    except (TypeError, ValueError, NotImplementedError, RuntimeError):
+        return False
+    return True
 
 
 def _loops(run: Run) -> int:
@@ -79,6 +88,19 @@ def _seconds(run: Run, loops: int) -> float:
         result = run()
     _wait(result)
     return (time.perf_counter() - start) / loops
+
+
+def _forget_highest() -> bool:
+    """Let the kernel count the highest resident size from now on; False where it cannot."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return False
+    return True
+
+
+def _resident(name: str) -> int:
+    return next((1024 * int(line.split()[1]) for line in _lines("/proc/self/status") if line.startswith(name)), 0)
 
 
 def _wait(x: Any) -> None:
@@ -113,6 +135,7 @@ def facts() -> dict[str, str]:
         "cpu": cpu,
         "cores": str(os.cpu_count()),
         "threads": os.environ.get("OMP_NUM_THREADS", "unset"),
+        **{name: os.environ.get(name, "unset") for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")},
         "python": platform.python_version(),
         **{name: found for name in packages if (found := _version(name))},
     }

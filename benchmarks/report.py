@@ -10,8 +10,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from .measure import Result
+from .targets import Verdict
 
-__all__ = ["as_json", "show"]
+__all__ = ["as_json", "show", "show_verdicts"]
 
 
 def show(results: Sequence[Result]) -> None:
@@ -34,5 +35,18 @@ def _cell(ms: float | None, floor: float) -> str:
     return "" if ms is None else f"{ms:.3g} ({ms / floor:.1f}x)" if floor > 1e-4 else f"{1e3 * ms:.3g} us"
 
 
-def as_json(results: Sequence[Result], facts: dict[str, str]) -> dict[str, Any]:
-    return {"facts": facts, "results": [r._asdict() for r in results]}
+def show_verdicts(found: Sequence[Verdict]) -> None:
+    """Each target, what was measured, and whether that hits it."""
+    table = Table(title="targets")
+    for name in ("question", "ours", "against", "where", "statistic", "target", "measured", "cells", ""):
+        table.add_column(name)
+    for v in found:
+        measured = "not measured" if v.measured is None else f"{v.measured:.3g}"
+        said = "" if v.hit is None else "hit" if v.hit else "miss"
+        what = (v.table, v.column, v.against, v.where, v.statistic, f"{v.sense} {v.bound:g}", measured, str(v.cells), said)
+        table.add_row(*map(escape, what))
+    Console(width=220).print(table)
+
+
+def as_json(results: Sequence[Result], found: Sequence[Verdict], facts: dict[str, str]) -> dict[str, Any]:
+    return {"facts": facts, "results": [r._asdict() for r in results], "targets": [v._asdict() for v in found]}

@@ -20,8 +20,9 @@ import numpy as np
 from .backend import backend_of, device_of
 from .dtypes import facts
 from .kernels.base import Array
+from .kernels.step import Step as Rule
 
-__all__ = ["adagrad", "catch_up", "lazy_adam", "momentum", "replay", "rowwise_adagrad", "sgd"]
+__all__ = ["adagrad", "as_rule", "catch_up", "lazy_adam", "momentum", "replay", "rowwise_adagrad", "sgd"]
 
 Step = Callable[..., tuple[Array, ...]]
 Factor = Any
@@ -363,3 +364,24 @@ def _step(function: Callable[..., Any], *numbers: Any, rests: bool = False) -> S
     step: Any = partial(function, *(x.item() if isinstance(x, np.generic) else x for x in numbers))
     step.rests = rests
     return step  # type: ignore[no-any-return]
+
+
+# The numbers of each function, in the order of its arguments, by the names of `Rule`.
+_RULES: dict[Any, tuple[Any, tuple[str, ...]]] = {
+    _sgd: ("sgd", ("rate", "weight_decay")),
+    _momentum: ("momentum", ("rate", "weight_decay", "beta1")),
+    _adagrad: ("adagrad", ("rate", "weight_decay", "epsilon")),
+    _rowwise_adagrad: ("rowwise_adagrad", ("rate", "weight_decay", "epsilon")),
+    _lazy_adam: ("adam", ("rate", "weight_decay", "beta1", "beta2", "epsilon")),
+}
+
+
+def as_rule(step: Step, count: Any) -> Rule | None:
+    """A step of this module as data, for kernels that have a loop for it; None if its numbers are not known to Python."""
+    if not isinstance(step, partial) or step.keywords or step.func not in _RULES:
+        return None
+    rule, names = _RULES[step.func]
+    known = len(step.args) == len(names) and all(isinstance(x, (int, float)) for x in step.args)
+    if not known or (rule == "adam" and not (isinstance(count, int) and count >= 1)):
+        return None
+    return Rule(rule, **dict(zip(names, step.args, strict=True)), count=count if rule == "adam" else 1)

@@ -13,6 +13,8 @@ from .algebra.wrap import operand_frames
 from .backend import Backend, backend_of, common_backend, device_of
 from .dtypes import facts, same_kind
 from .kernels.base import Array, DType
+from .kernels.step import Step as Rule
+from .steps import as_rule
 from .types import Frame, OneHot, Tangent
 from .types.one_hot import is_weak
 
@@ -95,7 +97,10 @@ def update_rows(
         return param, *state
     tables = (param, *state)
     held = [backend.kernels.accumulator(x.dtype) for x in tables]
-    ids, gradient = _rows(promote(frame, held[0]))
+    frame = promote(frame, held[0])
+    if rng is None and _fused(backend, as_rule(step, count), tables, held, frame):
+        return tables
+    ids, gradient = _rows(frame)
     before = [_read(x, ids, dtype) for x, dtype in zip(tables, held, strict=True)]
     shapes = [tuple(rows.shape) for rows in before]
     after = _check_result(step(before[0], gradient, *before[1:], count=count), shapes, tables, backend)
@@ -151,6 +156,20 @@ def _check_result(after: Any, shapes: list[tuple[int, ...]], tables: Sequence[Ar
 
 
 # Reads and writes
+
+
+def _fused(backend: Backend, rule: Rule | None, tables: Sequence[Array], held: list[DType], frame: Frame) -> bool:
+    """Whether the kernels have a loop that takes the step in place, and has taken it."""
+    update = getattr(backend.kernels, "update_rows", None)  # no part of the contract
+    if update is None or rule is None or frame.axes != (0,) or any(dtype != held[0] for dtype in (frame.values.dtype, *held)):
+        return False
+    param, *states = tables
+    if facts(backend, held[0]).kind != "real" or [tuple(x.shape) for x in states] != rule.state_shapes(tuple(param.shape)):
+        return False
+    if not backend.kernels.synchronous(param):
+        return False  # those of a device want distinct ids, and copy tables that are strided
+    frame = expand(frame)
+    return update(rule, param, states, frame.ids[0], frame.values) is not None
 
 
 def _rows(frame: Frame) -> tuple[Array | None, Array]:

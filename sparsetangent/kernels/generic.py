@@ -8,13 +8,14 @@ and a one-hot product would take n * size memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import isqrt
 from typing import Any
 
 import array_api_compat
 
 from .base import Array, DType, Namespace, ReduceOp
+from .step import Step
 
 __all__ = ["GenericKernels", "sum_blocks"]
 
@@ -144,6 +145,15 @@ class GenericKernels:
         distinct = xp.where(first < n, held, self._constant(size, ids))
         padding = (ids >= size) | (inverse >= length)
         return distinct, xp.where(padding, self._constant(length, inverse), inverse)
+
+    # Optimizer steps
+
+    def update_rows(self, step: Step, dst: Array, states: Sequence[Array], ids: Array, rows: Array) -> Array | None:
+        """One step of an optimizer in place on the rows named by `ids`, where `rows`, in the accumulator's dtype, sum to the gradient.
+
+        None, and nothing done, where there is no loop for it: the step is then made of reads, arithmetic and writes.
+        """
+        return None
 
     # Folds
 

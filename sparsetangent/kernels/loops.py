@@ -11,13 +11,27 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-__all__ = ["add_rows", "distinct_by_sort", "distinct_by_table", "or_rows"]
+__all__ = [
+    "add_multiples",
+    "add_rows",
+    "compiled",
+    "distinct_by_sort",
+    "distinct_by_table",
+    "fold_greatest",
+    "fold_least",
+    "fold_product",
+    "groups",
+    "in_order",
+    "or_rows",
+    "product_of_others",
+]
 
 _DIGIT = 11
 _MASK = (1 << _DIGIT) - 1
 
 
-def _compiled(loop: Any) -> Any:
+def compiled(loop: Any) -> Any:
+    """A loop that Numba compiles at its first call, and keeps on disk where it can."""
     # Division by zero is no concern here, and NumPy's model of it spares a test an element.
     try:
         return njit(cache=True, nogil=True, error_model="numpy")(loop)
@@ -25,7 +39,7 @@ def _compiled(loop: Any) -> Any:
         return njit(nogil=True, error_model="numpy")(loop)
 
 
-@_compiled
+@compiled
 def add_rows(dst: Any, ids: Any, rows: Any) -> None:
     """``dst[ids[i]] += rows[i]`` in the order of the rows."""
     n, d, size = rows.shape[0], rows.shape[1], dst.shape[0]
@@ -36,7 +50,18 @@ def add_rows(dst: Any, ids: Any, rows: Any) -> None:
                 dst[k, j] += rows[i, j]
 
 
-@_compiled
+@compiled
+def add_multiples(dst: Any, ids: Any, rows: Any, factor: Any) -> None:
+    """``dst[ids[i]] += factor * rows[i]``."""
+    n, d, size = rows.shape[0], rows.shape[1], dst.shape[0]
+    for i in range(n):
+        k = ids[i]
+        if 0 <= k < size:
+            for j in range(d):
+                dst[k, j] += factor * rows[i, j]
+
+
+@compiled
 def or_rows(dst: Any, ids: Any, rows: Any) -> None:
     """``dst[ids[i]] |= rows[i]``."""
     n, d, size = rows.shape[0], rows.shape[1], dst.shape[0]
@@ -47,7 +72,7 @@ def or_rows(dst: Any, ids: Any, rows: Any) -> None:
                 dst[k, j] |= rows[i, j]
 
 
-@_compiled
+@compiled
 def distinct_by_table(ids: Any, size: int) -> Any:
     """The distinct ids, ascending, and the place of every entry among them, by a mark for each place of the axis."""
     n = ids.shape[0]
@@ -73,9 +98,9 @@ def distinct_by_table(ids: Any, size: int) -> Any:
     return distinct, inverse
 
 
-@_compiled
-def distinct_by_sort(ids: Any, size: int) -> Any:
-    """As `distinct_by_table`, by a radix sort: the cost does not grow with the axis."""
+@compiled
+def in_order(ids: Any, size: int) -> Any:
+    """The ids ascending, and where each was, by a radix sort, which is stable: the cost does not grow with the axis."""
     n = ids.shape[0]
     keys, places = ids.copy(), np.arange(n, dtype=np.int32)
     other_keys, other_places = np.empty_like(keys), np.empty_like(places)
@@ -97,9 +122,18 @@ def distinct_by_sort(ids: Any, size: int) -> Any:
             other_keys[at], other_places[at] = keys[i], places[i]
         keys, other_keys, places, other_places = other_keys, keys, other_places, places
         shift += _DIGIT
-    # What was overwritten while this ran may be out of order or range; it cannot be out of memory.
-    inverse = np.empty(n, ids.dtype)
-    distinct, count = other_keys, 0
+    return keys, places
+
+
+# What was overwritten while these ran may be out of order or range; it cannot be out of memory.
+
+
+@compiled
+def distinct_by_sort(ids: Any, size: int) -> Any:
+    """As `distinct_by_table`, where the axis is long."""
+    n = ids.shape[0]
+    keys, places = in_order(ids, size)
+    inverse, distinct, count = np.empty(n, ids.dtype), np.empty(n, ids.dtype), 0
     for i in range(n):
         k = keys[i]
         if not 0 <= k < size:
@@ -113,3 +147,77 @@ def distinct_by_sort(ids: Any, size: int) -> Any:
         if inverse[i] < 0:
             inverse[i] = count
     return distinct[:count].copy(), inverse
+
+
+@compiled
+def groups(ids: Any, size: int) -> Any:
+    """The distinct ids, ascending; where the entries of each begin, and where the last end; and the entries, in that order."""
+    keys, places = in_order(ids, size)
+    n, count, end = ids.shape[0], 0, 0
+    distinct, starts = np.empty(n, ids.dtype), np.empty(n + 1, np.int64)
+    for i in range(n):
+        k = keys[i]
+        if not 0 <= k < size:  # padding comes last
+            break
+        if count == 0 or distinct[count - 1] != k:
+            distinct[count], starts[count] = k, i
+            count += 1
+        end = i + 1
+    starts[count] = end
+    return distinct[:count], starts[: count + 1], places
+
+
+@compiled
+def fold_least(dst: Any, ids: Any, rows: Any) -> None:
+    """``dst[ids[i]] = minimum(dst[ids[i]], rows[i])``; nan stays, and spreads."""
+    n, d = rows.shape
+    for i in range(n):
+        k = ids[i]
+        if 0 <= k < dst.shape[0]:
+            for j in range(d):
+                a, b = dst[k, j], rows[i, j]
+                dst[k, j] = a if a <= b or a != a else b
+
+
+@compiled
+def fold_greatest(dst: Any, ids: Any, rows: Any) -> None:
+    """``dst[ids[i]] = maximum(dst[ids[i]], rows[i])``; nan stays, and spreads."""
+    n, d = rows.shape
+    for i in range(n):
+        k = ids[i]
+        if 0 <= k < dst.shape[0]:
+            for j in range(d):
+                a, b = dst[k, j], rows[i, j]
+                dst[k, j] = a if a >= b or a != a else b
+
+
+@compiled
+def fold_product(dst: Any, ids: Any, rows: Any) -> None:
+    """``dst[ids[i]] *= rows[i]``."""
+    n, d = rows.shape
+    for i in range(n):
+        k = ids[i]
+        if 0 <= k < dst.shape[0]:
+            for j in range(d):
+                dst[k, j] *= rows[i, j]
+
+
+@compiled
+def product_of_others(ids: Any, rows: Any, groups: int) -> Any:
+    """For each row the product of those before it and those behind it that have its id."""
+    n, d = rows.shape
+    products, met = np.ones_like(rows), np.ones((groups, d), rows.dtype)
+    for i in range(n):
+        k = ids[i]
+        if 0 <= k < groups:
+            for j in range(d):
+                products[i, j] = met[k, j]
+                met[k, j] *= rows[i, j]
+    met[:] = 1
+    for i in range(n - 1, -1, -1):
+        k = ids[i]
+        if 0 <= k < groups:
+            for j in range(d):
+                products[i, j] *= met[k, j]
+                met[k, j] *= rows[i, j]
+    return products

@@ -5,14 +5,18 @@ Numba is imported at the first call that is large enough to gain by it; a loop i
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import cache
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from .base import Array
-from .numpy import NumpyKernels, as_numbers
+from .base import Array, ReduceOp
+from .block_steps import is_a_sum, is_steppable
+from .generic import sum_blocks
+from .numpy import _QUIET, NumpyKernels, as_numbers
+from .step import STATES, Step
 
 __all__ = ["NumbaKernels"]
 
@@ -33,32 +37,111 @@ class NumbaKernels(NumpyKernels):
 
     def __init__(self, *, smallest: int = _SMALL) -> None:
         super().__init__()
-        self._smallest = smallest
+        self.smallest = smallest
 
     def _product(self, ids: Array, rows: Array, size: int) -> Array:
         words = _words(rows)
-        if words is None or ids.shape[0] < self._smallest:
+        if words is None or ids.shape[0] < self.smallest:
             return super()._product(ids, rows, size)
         sums = np.zeros((size, words.shape[1]), words.dtype)
         _add(sums, ids, words, rows.dtype)
         return sums.view(rows.dtype.newbyteorder("=")).reshape((size, *rows.shape[1:]))
 
+    def _add(self, dst: Array, ids: Array, rows: Array, factor: float) -> None:
+        words = _words(rows)
+        if words is None or ids.shape[0] < self.smallest:
+            super()._add(dst, ids, rows, factor)
+        else:
+            _add(_table(dst).view(words.dtype), ids, words, dst.dtype, factor)
+
     def _add_distinct(self, dst: Array, distinct: Array, sums: Array) -> None:
         plain = dst.flags.c_contiguous and dst.dtype == sums.dtype and dst.dtype.isnative
-        words = _words(sums) if plain and distinct.shape[0] >= self._smallest else None
+        words = _words(sums) if plain and distinct.shape[0] >= self.smallest else None
         if words is None:
             super()._add_distinct(dst, distinct, sums)
         else:
-            _add(dst.reshape(dst.shape[0], prod(dst.shape[1:])).view(words.dtype), distinct, words, dst.dtype)
+            _add(_table(dst).view(words.dtype), distinct, words, dst.dtype)
 
     def _distinct(self, ids: Array, size: int, *, padded: bool) -> tuple[Array, Array]:
         n = ids.shape[0]
-        if n < self._smallest or n >= 2**31:
+        if n < self.smallest or n >= 2**31:
             return super()._distinct(ids, size, padded=padded)
         loops = _loops()
         find = loops.distinct_by_table if size <= _TABLE_RATIO * n else loops.distinct_by_sort
         distinct, inverse = find(np.ascontiguousarray(ids), size)
         return distinct, inverse
+
+    def _folded(self, op: ReduceOp, inverse: Array, rows: Array, groups: int) -> Array:
+        if op not in _FOLDS or not _is_plain(rows.dtype, "biuf") or rows.shape[0] < self.smallest:
+            return super()._folded(op, inverse, rows, groups)
+        folded = np.full((groups, prod(rows.shape[1:])), self._identity(op, rows.dtype), rows.dtype)
+        bits = np.uint8 if rows.dtype == np.bool else rows.dtype
+        getattr(_loops(), _FOLDS[op])(folded.view(bits), np.ascontiguousarray(inverse), _table(rows).view(bits))
+        return folded.reshape((groups, *rows.shape[1:]))
+
+    def _others(self, ids: Array, rows: Array, size: int) -> Array:
+        if not _is_plain(rows.dtype, "fc") or rows.shape[0] < self.smallest:
+            return super()._others(ids, rows, size)
+        distinct, inverse = self._distinct(ids, size, padded=bool((ids == size).any()))
+        products = _loops().product_of_others(np.ascontiguousarray(inverse), _table(rows), distinct.shape[0])
+        return products.reshape(rows.shape)
+
+    @_QUIET
+    def update_rows(self, step: Step, dst: Array, states: Sequence[Array], ids: Array, rows: Array) -> Array | None:
+        held, n = self.accumulator(dst.dtype), ids.shape[0]
+        fits = is_steppable(step, dst, states, held) and rows.shape == (n, *dst.shape[1:])
+        if not fits or not self.smallest <= n < 2**31 or (is_a_sum(step) and held == dst.dtype):
+            return super().update_rows(step, dst, states, ids, rows)
+        ids, _ = self._checked(ids, dst.shape[0])
+        rows = rows.astype(held, copy=any(np.may_share_memory(rows, x) for x in (dst, *states)))
+        distinct, starts, places = _loops().groups(np.ascontiguousarray(ids), dst.shape[0])
+        if sum_blocks(n, distinct.shape[0]) > 1:
+            distinct, rows = self.coalesce(ids, rows, dst.shape[0])
+            starts, places = np.arange(distinct.shape[0] + 1), np.arange(distinct.shape[0], dtype=np.int32)
+        entries = distinct, starts, places, _table(rows)
+        if held == dst.dtype:
+            _step(step, _table(dst), distinct, states, *entries)
+            return dst
+        named = self.gather(dst, distinct).astype(held)
+        _step(step, _table(named), np.arange(distinct.shape[0], dtype=distinct.dtype), states, *entries)
+        return self.put(dst, distinct, named.astype(dst.dtype))
+
+
+# The loop of each fold; the product of bools, which are 0 and 1, is one of numbers.
+_FOLDS: dict[str, str] = {"min": "fold_least", "max": "fold_greatest", "mul": "fold_product"}
+
+
+def _is_plain(dtype: Any, kinds: str) -> bool:
+    """Whether Numba has the dtype, which is of one of the `kinds`."""
+    widths = {"f": (4, 8), "c": (8, 16)}.get(dtype.kind, (1, 2, 4, 8))
+    return dtype.kind in kinds and dtype.isnative and dtype.itemsize in widths
+
+
+def _table(rows: Array) -> Array:
+    """Rows as a contiguous matrix, the same memory if they are contiguous."""
+    return np.ascontiguousarray(rows).reshape(rows.shape[0], prod(rows.shape[1:]))
+
+
+def _step(step: Step, p: Array, at: Array, states: Sequence[Array], *entries: Array) -> None:
+    """The loop of a rule; everything that it computes with is of the dtype of `p`."""
+    tables = [x if kind == "row" else _table(x) for x, kind in zip(states, STATES[step.rule], strict=True)]
+    numbers = (step.rate, step.weight_decay, *_NUMBERS[step.rule](step))
+    if step.rule == "rowwise_adagrad":
+        numbers = (*numbers, p.shape[1])
+    getattr(_row_steps(), step.rule)(p, at, *tables, *entries, np.empty(p.shape[1], p.dtype), *map(p.dtype.type, numbers))
+
+
+# What a loop takes beside rate and decay. Complements and corrections are computed as Python floats, as a step on arrays does.
+_NUMBERS: dict[str, Callable[[Step], tuple[float, ...]]] = {
+    "sgd": lambda step: (),
+    "momentum": lambda step: (step.beta1,),
+    "adagrad": lambda step: (step.epsilon,),
+    "rowwise_adagrad": lambda step: (step.epsilon,),
+    "adam": lambda step: (
+        step.epsilon,
+        *(x for b in (step.beta1, step.beta2) for x in (b, 1 - b, 1 - b**step.count)),
+    ),
+}
 
 
 def _words(rows: Array) -> Array | None:
@@ -70,9 +153,14 @@ def _words(rows: Array) -> Array | None:
     return numbers.view(f"u{width}") if kind in "biu" else numbers
 
 
-def _add(dst: Array, ids: Array, words: Array, dtype: Any) -> None:
-    loops = _loops()
-    (loops.or_rows if dtype == np.bool else loops.add_rows)(dst, np.ascontiguousarray(ids), words)
+def _add(dst: Array, ids: Array, words: Array, dtype: Any, factor: float = 1) -> None:
+    loops, ids = _loops(), np.ascontiguousarray(ids)
+    if dtype == np.bool:
+        loops.or_rows(dst, ids, words)
+    elif factor == 1:
+        loops.add_rows(dst, ids, words)
+    else:
+        loops.add_multiples(dst, ids, words, words.dtype.type(factor))
 
 
 @cache
@@ -80,3 +168,10 @@ def _loops() -> Any:
     from . import loops
 
     return loops
+
+
+@cache
+def _row_steps() -> Any:
+    from . import row_steps
+
+    return row_steps

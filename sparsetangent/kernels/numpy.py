@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cache
 from math import prod
 from typing import Any
 
@@ -9,7 +11,9 @@ import array_api_compat.numpy
 import numpy as np
 
 from .base import Array, ReduceOp
+from .block_steps import is_a_sum, is_steppable, step_blocks
 from .generic import _COMBINE, _HALF, GenericKernels, sum_blocks
+from .step import Step
 
 __all__ = ["NumpyKernels", "as_numbers"]
 
@@ -84,6 +88,13 @@ class NumpyKernels(GenericKernels):
     def scatter_add(self, dst: Array, ids: Array, rows: Array, alpha: complex = 1) -> Array:
         ids, rows = self._writing(dst, ids, rows)
         held = self.accumulator(dst.dtype)
+        if held == dst.dtype and self._is_straight(dst, ids, rows):
+            # A factor costs nothing on the way; but a complex one times a complex inf is nan.
+            if dst.dtype.kind == "f" and isinstance(alpha, int | float):
+                self._add(dst, ids, rows, float(alpha))
+            else:
+                self._add(dst, ids, self._scaled(rows, alpha), 1)
+            return dst
         rows = self._scaled(rows.astype(held, copy=False), alpha)
         if held == dst.dtype:
             if rows.ndim > 1 and prod(dst.shape[1:]) == 1 and dst.flags.c_contiguous:
@@ -96,6 +107,17 @@ class NumpyKernels(GenericKernels):
         distinct, inverse = self.unique_inverse(ids, dst.shape[0])
         self._add_distinct(dst, distinct, self._sums(inverse, rows, distinct.shape[0]))
         return dst
+
+    def _is_straight(self, dst: Array, ids: Array, rows: Array) -> bool:
+        """Whether rows are added in sequence where they belong: not if few are quicker otherwise, or many meet in one place."""
+        few = _is_quick(rows) or prod(rows.shape[1:]) == 1
+        plain = dst.flags.c_contiguous and dst.dtype.isnative
+        return not few and plain and sum_blocks(ids.shape[0], dst.shape[0]) == 1 and _product_loop() is not None
+
+    def _add(self, dst: Array, ids: Array, rows: Array, factor: float) -> None:
+        """``dst[ids] += factor * rows`` for a contiguous `dst`, as SciPy's product does once it has made zeros."""
+        words = as_numbers(rows)
+        _add_product(dst.reshape(dst.shape[0], prod(dst.shape[1:])).view(words.dtype), ids, words, factor)
 
     def _add_distinct(self, dst: Array, distinct: Array, sums: Array) -> None:
         """``dst[distinct] += sums``, rounded once where `sums` are of a wider dtype."""
@@ -117,15 +139,11 @@ class NumpyKernels(GenericKernels):
         return self._product(ids, rows, size)
 
     def _product(self, ids: Array, rows: Array, size: int) -> Array:
-        """Sums of rows by ids, which are in range (SciPy does not check them, and would crash): the product of a matrix of ones."""
-        from scipy.sparse import csc_array
-
-        n, inner = ids.shape[0], rows.shape[1:]
+        """Sums of rows by ids, which are in range: the product of a matrix of ones."""
         flat = as_numbers(rows)
-        index_dtype = np.int32 if max(n, size) < 2**31 else np.int64
-        ones = (np.ones(n, flat.dtype), ids.astype(index_dtype, copy=False), np.arange(n + 1, dtype=index_dtype))
-        sums = csc_array(ones, shape=(size, n)) @ flat
-        return sums.view(rows.dtype.newbyteorder("=")).reshape((size, *inner))
+        sums = np.zeros((size, flat.shape[1]), flat.dtype)
+        sums = _add_product(sums, ids, flat, 1)
+        return sums.view(rows.dtype.newbyteorder("=")).reshape((size, *rows.shape[1:]))
 
     # Distinct ids
 
@@ -140,6 +158,19 @@ class NumpyKernels(GenericKernels):
             return _unique_by_table(ids, size)
         distinct, inverse = _unique_by_sort(ids, size)
         return distinct[:-1] if padded else distinct, inverse
+
+    # Optimizer steps
+
+    @np.errstate(all="ignore")
+    def update_rows(self, step: Step, dst: Array, states: Sequence[Array], ids: Array, rows: Array) -> Array | None:
+        held = self.accumulator(dst.dtype)
+        if not is_steppable(step, dst, states, held) or rows.shape != (*ids.shape, *dst.shape[1:]):
+            return None
+        if is_a_sum(step) and held == dst.dtype:
+            return self.scatter_add(dst, ids, rows, -step.rate)
+        distinct, sums = self.coalesce(ids, rows.astype(held, copy=False), dst.shape[0])  # a new array
+        step_blocks(step, dst, states, distinct, sums)
+        return dst
 
     # Folds
 
@@ -171,6 +202,29 @@ class NumpyKernels(GenericKernels):
             return folded
         order = _stable_order(inverse, groups)
         return _fold_runs(inverse.take(order), rows[order], combine)
+
+    @np.errstate(all="ignore")
+    def product_of_others(self, ids: Array, rows: Array, size: int) -> Array | None:
+        """For each row the product of the other rows of its id, 1 where there is none: a derivative of a product.
+
+        No part of the contract; None where a backend has no way that is quicker than a scan with standard functions.
+        """
+        ids, _ = self._checked(ids, size)
+        return self._others(ids, rows, size) if rows.size else rows
+
+    def _others(self, ids: Array, rows: Array, size: int) -> Array:
+        order = _stable_order(ids, size + 1)
+        first = _run_starts(ids.take(order))
+        starts = np.flatnonzero(first)
+        lengths = np.diff(starts, append=ids.shape[0])
+        place = np.arange(ids.shape[0]) - np.repeat(starts, lengths)
+        behind = np.repeat(lengths, lengths) - 1 - place
+        (some,) = np.nonzero(place + behind)  # a row alone has no others
+        products, at = np.ones_like(rows), order[some]
+        sequence = rows[at]
+        before = _product_before(sequence, place[some])
+        products[at] = before * _product_before(sequence[::-1], behind[some][::-1])[::-1]
+        return products
 
     def device_for(self, x: Array) -> Any:
         return None
@@ -221,6 +275,30 @@ def as_numbers(rows: Array) -> Array:
     """Rows as a contiguous table of plain numbers; complex ones as pairs, since a complex one times a complex inf is nan."""
     flat = np.ascontiguousarray(rows, rows.dtype.newbyteorder("=")).reshape(rows.shape[0], prod(rows.shape[1:]))
     return flat.view(_REAL.get(flat.dtype, flat.dtype))
+
+
+@cache
+def _product_loop() -> Any:
+    """The loop under SciPy's product of a sparse matrix and an array, which adds to what is there; None where it has moved."""
+    try:
+        from scipy.sparse._sparsetools import csc_matvecs
+    except ImportError:
+        return None
+    return csc_matvecs
+
+
+def _add_product(dst: Array, ids: Array, rows: Array, factor: float) -> Array:
+    """`dst` with ``factor * rows`` added at ids, which are in range (SciPy does not check them, and would crash), and in place if it can be."""
+    n, size = ids.shape[0], dst.shape[0]
+    index_dtype = np.int32 if max(n, size) < 2**31 else np.int64
+    entries = np.full(n, factor, rows.dtype), ids.astype(index_dtype, copy=False), np.arange(n + 1, dtype=index_dtype)
+    if loop := _product_loop():
+        values, places, starts = entries
+        loop(size, n, rows.shape[1], starts, np.ascontiguousarray(places), values, rows.reshape(-1), dst.reshape(-1))
+        return dst
+    from scipy.sparse import csc_array
+
+    return dst + csc_array(entries, shape=(size, n)) @ rows
 
 
 def _unique_by_table(ids: Array, size: int) -> tuple[Array, Array]:
@@ -274,3 +352,14 @@ def _fold_runs(ids: Array, rows: Array, combine: Any) -> Array:
         left[paired] = combine(left[paired], rows[keep[paired] + 1])
         rows, place = left, place[keep] // 2
     return rows
+
+
+def _product_before(rows: Array, place: Array) -> Array:
+    """The product of the rows before each one in its run, in which it has a place: a doubling scan of what it still reaches."""
+    product = np.ones_like(rows)
+    at, shift = np.flatnonzero(place), 1
+    product[at] = rows[at - 1]
+    while (at := at[place[at] > shift]).size:
+        product[at] *= product[at - shift]
+        shift *= 2
+    return product

@@ -6,7 +6,7 @@ autograd, a function transform or a compiler watches, and those on a device, tak
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import array_api_compat.torch
@@ -18,6 +18,7 @@ from .base import Array, DType, ReduceOp
 from .generic import _COMBINE, GenericKernels, sum_blocks
 from .host import host_kernels
 from .numpy import _SMALL
+from .step import Step
 
 __all__ = ["TorchKernels", "is_unwatched", "noted"]
 
@@ -164,6 +165,16 @@ class TorchKernels(GenericKernels):
         _signed(dst).index_copy_(0, ids, _signed(rows))
         return dst
 
+    def update_rows(self, step: Step, dst: Array, states: Sequence[Array], ids: Array, rows: Array) -> Array | None:
+        tensors = (dst, *states, ids, rows)
+        if not _is_plain(*tensors) or any(x.dtype in _BITS for x in tensors):
+            return None
+        if self._numpy.update_rows(step, _numpy(dst), [_numpy(x) for x in states], _numpy(ids), _numpy(rows)) is None:
+            return None
+        for x in states:
+            noted(x)
+        return noted(dst)
+
     def unique_inverse(self, ids: Array, size: int, length: int | None = None) -> tuple[Array, Array]:
         if _is_plain(ids):
             distinct, inverse = self._numpy.unique_inverse(_numpy(ids), size, length)
@@ -213,6 +224,12 @@ class TorchKernels(GenericKernels):
         index = inverse.long().reshape(-1, *(1,) * (rows.ndim - 1)).expand(rows.shape)
         folded = start.scatter_reduce(0, index, held, _TORCH_REDUCE[op], include_self=False)
         return folded[:groups].to(rows.dtype)
+
+    def product_of_others(self, ids: Array, rows: Array, size: int) -> Array | None:
+        if not _is_plain(ids, rows) or rows.dtype in _BITS:
+            return None
+        products = self._numpy.product_of_others(_numpy(ids), _numpy(rows), size)
+        return None if products is None else torch.from_numpy(products)
 
     # Checks
 

@@ -113,10 +113,10 @@ def rows_factor(op: Op, dst: Array | None, key: Array, rows: Array, size: int, t
     if op == "mean":
         factor = 1 / _at_least_one(kernels.gather(counts(key, size, rows.ndim, held), key))
     elif op == "mul":
-        factor = _siblings(key, wide) * _before(dst, key, held)
+        factor = _siblings(key, wide, size) * _before(dst, key, held)
     elif op == "div":
         wide = _without_padding(wide, key, size)
-        slots = _before(dst, key, held) / _siblings(key, wide) / wide if out is None else kernels.gather(out, key)
+        slots = _before(dst, key, held) / _siblings(key, wide, size) / wide if out is None else kernels.gather(out, key)
         factor = -xp.astype(slots, held, copy=False) / wide
     else:
         slots = _result(op, dst, key, rows, size, out)
@@ -193,9 +193,13 @@ def _before(dst: Array | None, key: Array, held: DType) -> Any:
     return 1 if dst is None else backend_of(dst).xp.astype(backend_of(dst).kernels.gather(dst, key), held, copy=False)
 
 
-def _siblings(key: Array, rows: Array) -> Array:
+def _siblings(key: Array, rows: Array, size: int) -> Array:
     """The product of the other rows of the same group, by a scan from either side: right where a row is zero."""
-    xp = backend_of(rows).xp
+    xp, kernels = backend_of(rows).xp, backend_of(rows).kernels
+    others = getattr(kernels, "product_of_others", None)  # no part of the contract
+    products = others(key, rows, size) if others and kernels.concrete(key) else None
+    if products is not None:
+        return products
     order = xp.argsort(key, stable=True)
     ascending, sorted_rows = xp.take(key, order, axis=0), xp.take(rows, order, axis=0)
     before = _product_before(ascending, sorted_rows)

@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("numba", reason="Numba is not installed")
 
 from sparsetangent.kernels.numba import NumbaKernels
+from sparsetangent.kernels.numpy import NumpyKernels
 from tests.conftest import _library
 from tests.kernels import reference as ref
 from tests.kernels.test_contract import *  # noqa: F403
@@ -69,3 +70,42 @@ def test_switch(value, said):
     environment = {**os.environ, "SPARSETANGENT_NUMBA": value}
     done = subprocess.run([sys.executable, "-c", SWITCH], capture_output=True, text=True, env=environment)
     assert done.stdout.strip() == said, done.stderr
+
+
+@pytest.mark.parametrize("kernels", [NumpyKernels(), NumbaKernels(smallest=0)], ids=["numpy", "numba"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "longdouble"])
+@pytest.mark.parametrize("size", [1, 4, 60, 2**40])
+def test_product_of_others(kernels, dtype, size):
+    rng = np.random.default_rng(size % 97)
+    for n, inner in ((0, (2,)), (1, ()), (70, (3,)), (300, (2, 2)), (40, (0,))):
+        ids = np.where(rng.random(n) < 0.1, size, rng.integers(0, min(size, 60), n))
+        rows = ref.values(rng, (n, *inner), dtype)
+        rows[rng.random(rows.shape) < 0.05] = 0
+        want = np.ones_like(rows)
+        for i in range(n):
+            for j in range(n):
+                if i != j and ids[i] == ids[j] and ids[i] < size:
+                    want[i] *= rows[j]
+        kept = rows.copy()
+        got = kernels.product_of_others(ids, rows, size)
+        inside = ids < size
+        assert got.dtype == rows.dtype and got.shape == rows.shape
+        np.testing.assert_allclose(got[inside], want[inside], rtol=1e-4 if np.dtype(dtype).itemsize <= 8 else 1e-12)
+        np.testing.assert_array_equal(rows, kept)
+    with pytest.raises(IndexError, match="id -1 at position 1"):
+        kernels.product_of_others(np.array([0, -1]), np.ones((2, 1)), 3)
+
+
+def test_folds_of_many_rows_with_nan(kernels):
+    rng = np.random.default_rng(3)
+    for dtype in ("bool", "int8", "uint64", "float32", "float64"):
+        ids, rows = rng.integers(0, 50, 2000), ref.values(rng, (2000, 3), dtype)
+        if rows.dtype.kind == "f":
+            rows[rng.random(rows.shape) < 0.01] = np.nan
+            rows[rng.random(rows.shape) < 0.01] = -np.inf
+        for op, fold in (("min", np.minimum), ("max", np.maximum), ("mul", np.multiply)):
+            dst = ref.values(rng, (50, 3), dtype)
+            want = dst.copy()
+            for i, row in zip(ids.tolist(), rows, strict=True):
+                want[i] = fold(want[i], row)
+            np.testing.assert_allclose(kernels.scatter_reduce(op, dst, ids, rows), want, rtol=1e-4)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 from ..base import Array
+from ..step import STATES, Step
 from .arrays import check_rows, check_target, row_elements, scalar
 from .geometry import value_elements
 from .instances import HELD, update_instance
@@ -14,38 +13,14 @@ from .launcher import Launcher
 
 __all__ = ["Step", "check_step", "launch_step"]
 
-Rule = Literal["sgd", "momentum", "adagrad", "rowwise_adagrad", "adam"]
-
-# The kernel of each rule, and the shapes of its states: of the parameter, or one number a row.
-_KERNELS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "sgd": ("Sgd", ()),
-    "momentum": ("Momentum", ("full",)),
-    "adagrad": ("Adagrad", ("full",)),
-    "rowwise_adagrad": ("RowwiseAdagrad", ("row",)),
-    "adam": ("LazyAdam", ("full", "full")),
+_KERNELS = {
+    "sgd": "Sgd",
+    "momentum": "Momentum",
+    "adagrad": "Adagrad",
+    "rowwise_adagrad": "RowwiseAdagrad",
+    "adam": "LazyAdam",
 }
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
-
-
-@dataclass(frozen=True)
-class Step:
-    """A rule and its numbers; ``g`` is the gradient plus ``weight_decay * p``, and each formula is per element.
-
-    - ``sgd``: ``p -= rate * g``.
-    - ``momentum``: ``v = beta1 * v + g; p -= rate * v``.
-    - ``adagrad``: ``s += g**2; p -= rate * g / (sqrt(s) + epsilon)``; ``rowwise_adagrad`` the same with one ``s`` a row, to
-      which the mean of ``g**2`` over the row is added.
-    - ``adam``: ``m = beta1 * m + (1 - beta1) * g; v = beta2 * v + (1 - beta2) * g**2``, each divided by ``1 - beta**count`` for
-      ``p -= rate * m / (sqrt(v) + epsilon)``. Lazy: rows that are not named keep their moments as they are.
-    """
-
-    rule: Rule
-    rate: float
-    weight_decay: float = 0.0
-    beta1: float = 0.9
-    beta2: float = 0.999
-    epsilon: float = 1e-8
-    count: int = 1
 
 
 def check_step(step: Step, dst: Array, states: Sequence[Array], ids: Array, rows: Array) -> None:
@@ -55,7 +30,7 @@ def check_step(step: Step, dst: Array, states: Sequence[Array], ids: Array, rows
     dtype = dst.dtype.name
     if dtype not in _FLOATS:
         raise TypeError(f"optimizer steps need a real floating dtype, not {dtype}")
-    shapes = [dst.shape if kind == "full" else dst.shape[:1] for kind in _KERNELS[step.rule][1]]
+    shapes = step.state_shapes(dst.shape)
     if [state.shape for state in states] != shapes:
         raise ValueError(f"{step.rule} needs states of shapes {shapes}, got {[state.shape for state in states]}")
     for state in states:
@@ -69,7 +44,7 @@ def launch_step(launcher: Launcher, step: Step, dst: Array, states: Sequence[Arr
     elements, n, dtype = row_elements(rows), int(ids.shape[0]), dst.dtype.name
     if n == 0 or elements == 0:
         return
-    kernel, kinds = _KERNELS[step.rule]
+    kernel, kinds = _KERNELS[step.rule], STATES[step.rule]
     whole = [state for state, kind in zip(states, kinds, strict=True) if kind == "full"]
     address = launcher.device.address
     count = value_elements(dtype, elements, address(dst), address(rows))
