@@ -30,7 +30,7 @@ def dense_of(frame: Frame) -> Array:
     else:
         _refuse_impossible(frame)
         (key,), bound, _ = frame_key(frame)
-        dense = kernels.densify(key, frame.values, bound)
+        dense = kernels.densify(key, frame.values, bound, unique=frame.unique)
         dense = xp.reshape(dense, (*frame.stored_sizes, *frame.values.shape[1:]))
         order = (*frame.axes, *frame.dense_axes)
         if order != tuple(range(len(order))):
