@@ -10,7 +10,7 @@ from ..registry import implements
 from ..types import Frame, Tangent
 from ..types.axes import as_axis
 from ..types.indices import as_index_array, check_ids
-from .dense import implicit
+from .dense import densify
 from .frames import broadcast_shapes, coalesce, keep
 from .index_key import Key, parse_key
 from .join import match, pad_invalid, read
@@ -150,14 +150,14 @@ def take(x: Tangent, indices: Any, /, *, axis: int | None = None) -> Any:
         if x.ndim != 1:
             raise ValueError(f"take needs an axis for a tangent of {x.ndim} axes")
         axis = 0
-    indices = implicit(indices, "take") if isinstance(indices, Tangent) else indices
+    indices = densify(indices) if isinstance(indices, Tangent) else indices  # as large as what is read
     return getitem(x, (slice(None),) * as_axis(axis, x.ndim) + (as_index_array(indices, x._frame().values),))
 
 
 @implements("take_along_axis", Tangent)
 def take_along_axis(x: Tangent, indices: Any, /, *, axis: int = -1) -> Any:
     """One element along `axis` for each index; axes along which the indices have size 1 are read whole, and keep their storage."""
-    indices = implicit(indices, "take_along_axis") if isinstance(indices, Tangent) else indices
+    indices = densify(indices) if isinstance(indices, Tangent) else indices  # as large as what is read
     frame = x._frame()
     xp = frame.backend.xp
     ids = as_index_array(indices, frame.values)
