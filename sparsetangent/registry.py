@@ -105,9 +105,9 @@ TABLE: dict[str, Structure] = {
     **_all(Structure.VALUE, "clip isin where"),
     **_all(Structure.FOLD, "sum prod mean var std max min any all count_nonzero argmax argmin unique_values unique_counts"),
     **_all(Structure.FOLD, "trace vector_norm matrix_norm"),
-    **_all(Structure.ALONG, "cumulative_sum cumulative_prod sort"),
+    **_all(Structure.ALONG, "cumulative_sum cumulative_prod"),
     **_all(Structure.ALONG, "fft ifft rfft irfft hfft ihfft fftn ifftn rfftn irfftn"),
-    **_all(Structure.MOVE, "expand_dims squeeze permute_dims moveaxis matrix_transpose flip roll repeat tile reshape"),
+    **_all(Structure.MOVE, "expand_dims squeeze permute_dims moveaxis matrix_transpose flip roll repeat tile reshape sort"),
     **_all(
         Structure.MOVE, "concat stack unstack broadcast_to broadcast_arrays meshgrid tril triu diagonal diff fftshift ifftshift"
     ),

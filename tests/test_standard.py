@@ -98,7 +98,7 @@ CALLS = {
     "greater_equal": (lambda nx, t: t >= 2.0, lambda nx, t: nx.greater_equal(t, t)),
     "floor_divide": (lambda nx, t: t // 3.0, lambda nx, t: t // t),
     "remainder": (lambda nx, t: t % 3.0, lambda nx, t: t % t),
-    "pow": (lambda nx, t: t**2, lambda nx, t: t**0),
+    "pow": (lambda nx, t: t**2, lambda nx, t: t**0, lambda nx, t: t ** nx.asarray([0.0, 1.0])),
     "clip": (lambda nx, t: nx.clip(t, -1.0, 1.0), lambda nx, t: nx.clip(t, 1.0, 2.0)),
     "isin": (lambda nx, t: nx.isin(_whole(nx, t), nx.asarray([1])), lambda nx, t: nx.isin(_whole(nx, t), nx.asarray([0]))),
     "where": (lambda nx, t: nx.where(t > 0, t, 0.0), lambda nx, t: nx.where(t > 0, t, 1.0)),
@@ -108,7 +108,7 @@ CALLS = {
     "matrix_norm": (lambda nx, t: nx.linalg.matrix_norm(t),),
     **{
         name: (lambda nx, t, f=name: getattr(nx, f)(t, axis=1), lambda nx, t, f=name: getattr(nx, f)(t, axis=0))
-        for name in ("cumulative_sum", "cumulative_prod", "sort")
+        for name in ("cumulative_sum", "cumulative_prod")
     },
     **{
         name: (
@@ -124,6 +124,7 @@ CALLS = {
         )
         for name in ("fftn", "ifftn", "rfftn", "irfftn")
     },
+    "sort": (lambda nx, t: nx.sort(t, axis=0),),
     "expand_dims": (lambda nx, t: nx.expand_dims(t, axis=1),),
     "squeeze": (lambda nx, t: nx.squeeze(nx.expand_dims(t, axis=1), axis=1),),
     "permute_dims": (lambda nx, t: nx.permute_dims(t, (1, 0)),),
@@ -149,7 +150,7 @@ CALLS = {
     "vecdot": (lambda nx, t: nx.vecdot(t, t),),
     "outer": (lambda nx, t: nx.linalg.outer(t[:, 0], t[:, 1]),),
     "cross": (lambda nx, t: nx.linalg.cross(nx.take(t, nx.asarray([0, 1, 0]), axis=1), nx.asarray([[1.0, 2.0, 3.0]])),),
-    "matrix_power": (lambda nx, t: nx.linalg.matrix_power(_square(nx, t), 3),),
+    "matrix_power": (lambda nx, t: nx.linalg.matrix_power(_square(nx, t), 3), lambda nx, t: nx.linalg.matrix_power(_square(nx, t), -1)),
     "eye": (lambda nx, t: nx.eye(2, ROWS, k=3),),
     "zeros": (lambda nx, t: nx.zeros(t.shape),),
     "ones": (lambda nx, t: nx.ones(t.shape),),
