@@ -1,5 +1,6 @@
 """The harness itself: its arrays are tangents in disorder with the right values, and its scores count what they say."""
 
+import json
 import re
 
 import array_api_compat
@@ -180,13 +181,17 @@ def test_a_run_of_a_suite(tmp_path, capsys):
         "def test_never():\n    assert False\n"
         "def test_type():\n    assert type(xp.asarray([1])).__name__ != 'IndexedSlices'\n"
     )
-    assert main(["--suite", str(tmp_path), "--examples", "1"]) == 1
+    scores = tmp_path / "scores.json"
+    assert main(["--suite", str(tmp_path), "--examples", "1", "--scores", str(scores)]) == 1
     text = capsys.readouterr().out
     assert "numpy, 1 examples a test" in text
     assert "failures beyond the backend's own: 1, and 0 excused" in text
     assert "passed / collected: 2 / 4, the bare backend 3 / 4" in text
     assert 'raise") / passed: 1 / 2 = 0.500' in text
     assert "FAILED array_api_tests/test_few.py::test_type" in text
+    found = json.loads(scores.read_text())["numpy"]
+    assert [found[k] for k in ("examples", "beyond", "excused", "passed", "collected", "bare_passed", "kept")] == [1, 1, 0, 2, 4, 3, 1]
+    assert [found[k] for k in ("able", "kept_of_able", "functions_able", "functions_kept")] == [1, 1, 1, 1]
 
 
 @pytest.mark.parametrize(
