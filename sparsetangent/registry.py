@@ -62,7 +62,7 @@ class Structure(Enum):
     UNION = "maps two zeros to zero: merges repeats, then acts on the union of what both store"
     PRODUCT = "zero where the left or the right is zero: acts on what both store"
     QUOTIENT = "zero where the numerator is zero: acts on what the numerator stores"
-    VALUE = "compact if the other arguments leave a zero zero, which numbers among them decide; else dense"
+    VALUE = "compact if the other arguments leave every implicit zero a zero, which their elements decide; else dense"
     FOLD = "folds axes, implicit zeros counted: compact if a stored axis is left, else an array of the axes that are"
     ALONG = "acts along axes: compact along dense ones, the dense array along a stored one"
     MOVE = "moves values and maps coordinates: compact"

@@ -150,7 +150,10 @@ CALLS = {
     "vecdot": (lambda nx, t: nx.vecdot(t, t),),
     "outer": (lambda nx, t: nx.linalg.outer(t[:, 0], t[:, 1]),),
     "cross": (lambda nx, t: nx.linalg.cross(nx.take(t, nx.asarray([0, 1, 0]), axis=1), nx.asarray([[1.0, 2.0, 3.0]])),),
-    "matrix_power": (lambda nx, t: nx.linalg.matrix_power(_square(nx, t), 3), lambda nx, t: nx.linalg.matrix_power(_square(nx, t), -1)),
+    "matrix_power": (
+        lambda nx, t: nx.linalg.matrix_power(_square(nx, t), 3),
+        lambda nx, t: nx.linalg.matrix_power(_square(nx, t), -1),
+    ),
     "eye": (lambda nx, t: nx.eye(2, ROWS, k=3),),
     "zeros": (lambda nx, t: nx.zeros(t.shape),),
     "ones": (lambda nx, t: nx.ones(t.shape),),

@@ -110,9 +110,7 @@ def _read_arrays(frame: Frame, key: Key) -> Frame:
     return _read_stored(frame, ids, key, left, shape)
 
 
-def _read_dense(
-    frame: Frame, ids: dict[int, Array], key: Key, left: tuple[int, ...], shape: tuple[int, ...]
-) -> Frame:
+def _read_dense(frame: Frame, ids: dict[int, Array], key: Key, left: tuple[int, ...], shape: tuple[int, ...]) -> Frame:
     """No stored axis is read: a gather inside the values, which leaves the entries alone."""
     xp, kernels, entries = frame.backend.xp, frame.backend.kernels, key.entries
     values, dense = frame.values, frame.dense_axes

@@ -79,7 +79,7 @@ def test_arrays_of_the_full_shape(xp, name, on_left, values, other):
 @pytest.mark.parametrize("name, on_left, values, other", CASES + SMALLER)
 def test_smaller_arrays_and_numbers_everywhere(xp, name, on_left, values, other):
     t = example(xp)
-    value = [v for v in values if v == v][0]
+    value = next(v for v in values if v == v)
     with st.densify_policy("raise"):
         for y in (xp.asarray(values), xp.asarray([[value]]), xp.asarray(value), Fill(xp.asarray(value), SHAPE)):
             check(xp, name, t, y, on_left, compact=True)

@@ -74,7 +74,9 @@ def in_disorder(dense: Any, *, stored: bool = False) -> st.IndexedSlices:
 
     xp, device = array_api_compat.array_namespace(dense), array_api_compat.device(dense)
     values = xp.asarray(xp.asarray(rows), dtype=dense.dtype, device=device)
-    return st.IndexedSlices(tuple(xp.asarray(i, device=device) for i in ids), values, x.shape, axis=axes, unique=not parted.any())
+    return st.IndexedSlices(
+        tuple(xp.asarray(i, device=device) for i in ids), values, x.shape, axis=axes, unique=not parted.any()
+    )
 
 
 def _some_axes(ndim: int, rng: np.random.Generator) -> tuple[int, ...]:

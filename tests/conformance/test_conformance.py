@@ -190,7 +190,15 @@ def test_a_run_of_a_suite(tmp_path, capsys):
     assert 'raise") / passed: 1 / 2 = 0.500' in text
     assert "FAILED array_api_tests/test_few.py::test_type" in text
     found = json.loads(scores.read_text())["numpy"]
-    assert [found[k] for k in ("examples", "beyond", "excused", "passed", "collected", "bare_passed", "kept")] == [1, 1, 0, 2, 4, 3, 1]
+    assert [found[k] for k in ("examples", "beyond", "excused", "passed", "collected", "bare_passed", "kept")] == [
+        1,
+        1,
+        0,
+        2,
+        4,
+        3,
+        1,
+    ]
     assert [found[k] for k in ("able", "kept_of_able", "functions_able", "functions_kept")] == [1, 1, 1, 1]
 
 
