@@ -118,7 +118,7 @@ _FUNCTIONS = {
 _FLATTENING = ("cumsum", "cumprod", "take", "sort")
 # Functions of the standard without a compact answer under other names than the standard's.
 _DENSE = frozenset(name for name, structure in TABLE.items() if structure is Structure.DENSE)
-_ABOUT = {
+_ABOUT: dict[str, Callable[[Any], Any]] = {
     "shape": lambda x: x.shape,
     "ndim": lambda x: x.ndim,
     "size": lambda x: x.size,
