@@ -88,8 +88,10 @@ class GenericKernels:
 
     # Sums
 
-    def densify(self, ids: Array, rows: Array, size: int) -> Array:
+    def densify(self, ids: Array, rows: Array, size: int, *, unique: bool = False) -> Array:
         zeros = self.xp.zeros((size, *rows.shape[1:]), dtype=rows.dtype, device=self.device_for(rows))
+        if unique:
+            return self.put(zeros, ids, rows)
         return GenericKernels.scatter_reduce(self, "add", zeros, ids, rows, include_self=False)
 
     def scatter_add(self, dst: Array, ids: Array, rows: Array, alpha: complex = 1) -> Array:

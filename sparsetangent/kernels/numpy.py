@@ -76,8 +76,12 @@ class NumpyKernels(GenericKernels):
 
     # Sums
 
-    def densify(self, ids: Array, rows: Array, size: int) -> Array:
+    def densify(self, ids: Array, rows: Array, size: int, *, unique: bool = False) -> Array:
         ids, rows = self._entries(ids, rows, size)
+        if unique:
+            placed = np.zeros((size, *rows.shape[1:]), rows.dtype)
+            placed[ids] = rows
+            return placed
         return self._sums(ids, rows.astype(self.accumulator(rows.dtype), copy=False), size).astype(rows.dtype, copy=False)
 
     def coalesce(self, ids: Array, rows: Array, size: int, length: int | None = None) -> tuple[Array, Array]:

@@ -96,7 +96,11 @@ class TorchKernels(GenericKernels):
 
     # Sums
 
-    def densify(self, ids: Array, rows: Array, size: int) -> Array:
+    def densify(self, ids: Array, rows: Array, size: int, *, unique: bool = False) -> Array:
+        if unique:
+            if _is_plain(rows, ids):
+                return torch.from_numpy(self._numpy.densify(_numpy(ids), _bits(rows), size, unique=True)).view(rows.dtype)
+            return self.put(rows.new_zeros((size, *rows.shape[1:])), ids, rows)
         held = self._held(rows, rows.dtype)
         if _is_plain(held, ids):
             sums = torch.from_numpy(self._numpy.densify(_numpy(ids), _numpy(held), size))
