@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long test-gpu bench guard mutants lint format dist matrix types clean
+.PHONY: help setup demo test test-long test-gpu bench guard mutants lint format docs pages docs-check dist matrix types clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -55,6 +55,22 @@ format: setup  ## format and fix what can be fixed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+$(VENV)/.docs: $(VENV)/.installed
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs,docs-check]'
+	@touch $@
+
+docs: $(VENV)/.docs  ## the site in docs/_build/html, warnings as errors; its code runs in `make test`
+	$(BIN)/python -m sphinx -q -E -W -n --keep-going -b html docs docs/_build/html
+
+pages: setup  ## write anew the pages that are made from the code and from measured JSON, with their pictures
+	$(BIN)/python docs/structure.py
+	$(BIN)/python docs/benchmarks.py
+	$(BIN)/python docs/comparison/page.py
+	$(BIN)/python -m tests.interop.interchange
+
+docs-check: docs  ## opens every page of the site in Chromium, follows the links, takes pictures of four
+	$(BIN)/python docs/check_site.py
+
 $(VENV)/.nox: pyproject.toml constraints.txt
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt nox
@@ -70,4 +86,4 @@ types: $(VENV)/.nox  ## pyright on the quickstart
 	$(BIN)/python -m nox -s types
 
 clean:  ## remove .venv, caches and outputs
-	rm -rf $(VENV) .nox .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist examples/output
+	rm -rf $(VENV) .nox .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist docs/_build examples/output

@@ -13,6 +13,7 @@ import sparsetangent as st
 from . import optimizers, overhead
 from .c_loops import c_loops
 from .inputs import Grid, bound, cells, coo, jax_of, kernels_of, on_both, onto, pydata, tensorflow, torch_of
+from .length import length
 from .measure import Case, Run
 
 __all__ = ["TABLES", "Grid"]
@@ -269,4 +270,5 @@ TABLES: dict[str, Callable[[Grid], Iterator[Case]]] = {
     "tiny": overhead.tiny,
     "structure": overhead.structure,
     "growth": overhead.growth,
+    "length": length,
 }

@@ -22,7 +22,7 @@ from .dtypes import facts
 from .kernels.base import Array
 from .kernels.step import Step as Rule
 
-__all__ = ["adagrad", "as_rule", "catch_up", "lazy_adam", "momentum", "replay", "rowwise_adagrad", "sgd"]
+__all__ = ["adagrad", "catch_up", "lazy_adam", "momentum", "replay", "rowwise_adagrad", "sgd"]
 
 Step = Callable[..., tuple[Array, ...]]
 Factor = Any

@@ -64,8 +64,9 @@ def test_pictures_of_what_was_measured(tmp_path):
     results += [
         {"table": "flat in V", "on": {"call": "abs", "V": size}, "ours": {"numpy": 1}, "peers": {}} for size in (10, 99)
     ]
-    assert [path.name for path in draw(results, tmp_path)] == ["densify.png", "flat.png"]
-    assert all((tmp_path / name).stat().st_size > 5000 for name in ("densify.png", "flat.png"))
+    results += [{"table": "length", "on": {"V": size}, "ours": {"compact": 1}, "peers": {}} for size in (10, 99)]
+    assert [path.name for path in draw(results, tmp_path)] == ["densify.svg", "length.svg", "flat.svg"]
+    assert all((tmp_path / name).stat().st_size > 5000 for name in ("densify.svg", "length.svg", "flat.svg"))
 
 
 def test_guard_tells_what_moved_and_fails_on_twice():
