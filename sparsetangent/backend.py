@@ -26,6 +26,7 @@ __all__ = [
     "device_of",
     "is_array",
     "known_backends",
+    "meet_imported",
     "register_kernels",
     "torch_is_compiling",
     "when_met",
@@ -128,9 +129,8 @@ def common_backend(*arrays: Array) -> Backend:
 
 
 def device_of(x: Array) -> Any:
-    """The device to make new arrays on beside `x`: None for NumPy, and for tracers, which have none yet."""
-    backend = backend_of(x)
-    return array_api_compat.device(x) if backend.name != "numpy" and backend.kernels.concrete(x) else None
+    """The device to make new arrays on beside `x`; None where the library places them."""
+    return backend_of(x).kernels.device_for(x)
 
 
 def when_met(library: str, callback: Callable[[], None]) -> None:
@@ -139,6 +139,13 @@ def when_met(library: str, callback: Callable[[], None]) -> None:
         callback()
     else:
         _WHEN_MET.setdefault(library, []).append(callback)
+
+
+def meet_imported() -> None:
+    """Call what waits for libraries that are imported by now, though no array of them was met."""
+    for library in [name for name in _WHEN_MET if name in sys.modules]:
+        for callback in _WHEN_MET.pop(library):
+            callback()
 
 
 def known_backends() -> tuple[Backend, ...]:

@@ -90,7 +90,7 @@ class Structure(Enum):
     UNION = "maps two zeros to zero: merges repeats, then acts on the union of what both store"
     PRODUCT = "zero where the left or the right is zero: acts on what both store"
     QUOTIENT = "zero where the numerator is zero: acts on what the numerator stores"
-    VALUE = "compact if the other arguments leave a zero zero, which numbers among them decide; else dense"
+    VALUE = "compact if the other arguments leave every implicit zero a zero, which their elements decide; else dense"
     FOLD = "folds axes, implicit zeros counted: compact if a stored axis is left, else an array of the axes that are"
     ALONG = "acts along axes: compact along dense ones, the dense array along a stored one"
     MOVE = "moves values and maps coordinates: compact"
@@ -133,9 +133,9 @@ TABLE: dict[str, Structure] = {
     **_all(Structure.VALUE, "clip isin where"),
     **_all(Structure.FOLD, "sum prod mean var std max min any all count_nonzero argmax argmin unique_values unique_counts"),
     **_all(Structure.FOLD, "trace vector_norm matrix_norm"),
-    **_all(Structure.ALONG, "cumulative_sum cumulative_prod sort"),
+    **_all(Structure.ALONG, "cumulative_sum cumulative_prod"),
     **_all(Structure.ALONG, "fft ifft rfft irfft hfft ihfft fftn ifftn rfftn irfftn"),
-    **_all(Structure.MOVE, "expand_dims squeeze permute_dims moveaxis matrix_transpose flip roll repeat tile reshape"),
+    **_all(Structure.MOVE, "expand_dims squeeze permute_dims moveaxis matrix_transpose flip roll repeat tile reshape sort"),
     **_all(
         Structure.MOVE, "concat stack unstack broadcast_to broadcast_arrays meshgrid tril triu diagonal diff fftshift ifftshift"
     ),
@@ -264,6 +264,12 @@ def apply(name: str, *args: Any, **kwargs: Any) -> Any:
     except KeyError:
         implementation = _RESOLVED[key] = resolve(name, *map(type, args))
     return implementation(*args, **kwargs)
+
+
+def apply_pair(name: str, a: Any, b: Any) -> Any:
+    """`apply` of two operands, in half the time: small tangents feel it."""
+    implementation = _RESOLVED.get((name, type(a), type(b)))
+    return apply(name, a, b) if implementation is None else implementation(a, b)
 
 
 def resolve(name: str, *types: type) -> Callable[..., Any]:

@@ -14,6 +14,10 @@ from sparsetangent.kernels.numpy import NumpyKernels
 class OnDevice(np.ndarray):
     """Stands for arrays of a device whose values cannot be read without waiting."""
 
+    def __array_function__(self, func, types, args, kwargs):
+        result = super().__array_function__(func, types, args, kwargs)
+        return result.view(OnDevice) if type(result) is np.ndarray else result
+
 
 class DeviceKernels(NumpyKernels):
     def synchronous(self, x):
@@ -64,6 +68,13 @@ def test_a_coalesce_waits_and_so_reads_the_flags(on_device):
     t = IndexedSlices(on_device([1, 9]), on_device([1.0, 2.0]), (4,))
     with pytest.raises(IndexError):
         t.coalesce()
+
+
+def test_a_coalesce_on_the_cpu_waits_for_no_device(on_device):
+    IndexedSlices(on_device([1, 9]), on_device([1.0, 2.0]), (4,))
+    assert IndexedSlices([1, 1], np.array([1.0, 2.0]), (4,)).coalesce().values.tolist() == [3]
+    with pytest.raises(IndexError):
+        sparsetangent.check_errors()
 
 
 def test_validate_now_waits_for_the_device(on_device):

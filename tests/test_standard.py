@@ -98,7 +98,7 @@ CALLS = {
     "greater_equal": (lambda nx, t: t >= 2.0, lambda nx, t: nx.greater_equal(t, t)),
     "floor_divide": (lambda nx, t: t // 3.0, lambda nx, t: t // t),
     "remainder": (lambda nx, t: t % 3.0, lambda nx, t: t % t),
-    "pow": (lambda nx, t: t**2, lambda nx, t: t**0),
+    "pow": (lambda nx, t: t**2, lambda nx, t: t**0, lambda nx, t: t ** nx.asarray([0.0, 1.0])),
     "clip": (lambda nx, t: nx.clip(t, -1.0, 1.0), lambda nx, t: nx.clip(t, 1.0, 2.0)),
     "isin": (lambda nx, t: nx.isin(_whole(nx, t), nx.asarray([1])), lambda nx, t: nx.isin(_whole(nx, t), nx.asarray([0]))),
     "where": (lambda nx, t: nx.where(t > 0, t, 0.0), lambda nx, t: nx.where(t > 0, t, 1.0)),
@@ -108,7 +108,7 @@ CALLS = {
     "matrix_norm": (lambda nx, t: nx.linalg.matrix_norm(t),),
     **{
         name: (lambda nx, t, f=name: getattr(nx, f)(t, axis=1), lambda nx, t, f=name: getattr(nx, f)(t, axis=0))
-        for name in ("cumulative_sum", "cumulative_prod", "sort")
+        for name in ("cumulative_sum", "cumulative_prod")
     },
     **{
         name: (
@@ -124,6 +124,7 @@ CALLS = {
         )
         for name in ("fftn", "ifftn", "rfftn", "irfftn")
     },
+    "sort": (lambda nx, t: nx.sort(t, axis=0),),
     "expand_dims": (lambda nx, t: nx.expand_dims(t, axis=1),),
     "squeeze": (lambda nx, t: nx.squeeze(nx.expand_dims(t, axis=1), axis=1),),
     "permute_dims": (lambda nx, t: nx.permute_dims(t, (1, 0)),),
@@ -149,7 +150,10 @@ CALLS = {
     "vecdot": (lambda nx, t: nx.vecdot(t, t),),
     "outer": (lambda nx, t: nx.linalg.outer(t[:, 0], t[:, 1]),),
     "cross": (lambda nx, t: nx.linalg.cross(nx.take(t, nx.asarray([0, 1, 0]), axis=1), nx.asarray([[1.0, 2.0, 3.0]])),),
-    "matrix_power": (lambda nx, t: nx.linalg.matrix_power(_square(nx, t), 3),),
+    "matrix_power": (
+        lambda nx, t: nx.linalg.matrix_power(_square(nx, t), 3),
+        lambda nx, t: nx.linalg.matrix_power(_square(nx, t), -1),
+    ),
     "eye": (lambda nx, t: nx.eye(2, ROWS, k=3),),
     "zeros": (lambda nx, t: nx.zeros(t.shape),),
     "ones": (lambda nx, t: nx.ones(t.shape),),
@@ -358,9 +362,7 @@ def test_clipping_and_an_adagrad_step_stay_compact(xp):
     assert np.allclose(oracle.loop_densify(update), -0.3 * (dense / total) / (np.sqrt(expected) + 1e-7), atol=1e-4)
 
 
-def test_helpers_of_array_api_compat(
-    xp,
-):
+def test_helpers_of_array_api_compat(xp):
     import array_api_compat as compat
 
     t = IndexedSlices(xp.asarray([1]), xp.asarray([[2.0, 3.0]]), (4, 2))
@@ -379,11 +381,37 @@ with st.densify_policy("allow"):
     score = st.densify(zscore(t, axis=0))
 print(np.allclose(score, (dense - dense.mean(0)) / dense.std(0)))
 """
+SCALER = """
+import numpy as np, sklearn, sparsetangent as st
+from sklearn.preprocessing import MinMaxScaler
+import LIBRARY as xp
+t = st.IndexedSlices(xp.asarray([1, 1, 4]), xp.asarray([[1.0, -2.0], [3.0, 5.0], [-6.0, 0.5]]), (7, 2))
+dense = np.asarray(t.densify())
+low, high = dense.min(0), dense.max(0)
+with sklearn.config_context(array_api_dispatch=True), st.densify_policy("allow"):
+    scaler = MinMaxScaler(feature_range=(-1, 2))
+    scaled = st.densify(scaler.fit_transform(t))
+    back = st.densify(scaler.inverse_transform(scaler.transform(t)))
+print(np.allclose(np.asarray(scaled), (dense - low) / (high - low) * 3 - 1) and np.allclose(np.asarray(back), dense))
+"""
+
+
+def run_with_array_api(text):
+    """What a process prints in which SciPy's array API is switched on: it reads the switch when it is imported."""
+    environment = {**os.environ, "SCIPY_ARRAY_API": "1"}
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, env=environment)
+    return done.stdout.strip() or done.stderr
 
 
 def test_zscore_of_scipy():
-    """It subtracts the mean, so zeros do not stay zero. SciPy reads its switch when it is imported."""
+    """It subtracts the mean, so zeros do not stay zero."""
     pytest.importorskip("scipy")
-    environment = {**os.environ, "SCIPY_ARRAY_API": "1"}
-    done = subprocess.run([sys.executable, "-c", ZSCORE], capture_output=True, text=True, env=environment)
-    assert done.stdout.strip() == "True", done.stderr
+    assert run_with_array_api(ZSCORE) == "True"
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_scaler_of_scikit_learn(library):
+    """It moves the least element to the beginning of the range, so zeros do not stay zero."""
+    pytest.importorskip("sklearn")
+    pytest.importorskip(library)
+    assert run_with_array_api(SCALER.replace("LIBRARY", library)) == "True"

@@ -15,7 +15,8 @@ from ..types import Fill, Frame, IndexedSlices, Tangent, Zero
 from ..types.axes import as_axes, as_axis
 from .dense import implicit
 from .fallback import call_dense, library_function
-from .frames import distinct, expand
+from .folds import group_entries
+from .frames import blank_padding, distinct, expand, store, take_entries
 
 __all__ = ["cumulative_prod", "cumulative_sum", "sort"]
 
@@ -83,14 +84,39 @@ def cumulative_prod(
 
 @implements("sort", Tangent)
 def sort(x: Tangent, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
-    """Every line along an axis sorted."""
+    """Every line along an axis sorted; along a stored axis what is stored moves to the two ends, and zeros stay between."""
     number = as_axis(axis, x.ndim)
-    xp = x._frame().backend.xp
+    frame = x._frame()
+    xp = frame.backend.xp
+    if isinstance(x, Fill):
+        return x
+    if number in frame.axes:
+        return IndexedSlices._of(_sorted_along_stored(frame, number, descending))
 
     def call(values: Array, axes: tuple[int, ...]) -> Array:
         return xp.sort(values, axis=axes[0], descending=descending, stable=stable)
 
     return _along(x, "sort", (number,), call, {})
+
+
+def _sorted_along_stored(frame: Frame, axis: int, descending: bool) -> Frame:
+    """Each line's stored elements by size: those below zero count from its beginning, the others (nan too) from its end."""
+    xp, kernels = frame.backend.xp, frame.backend.kernels
+    frame = store(distinct(frame), frame.dense_axes)
+    size, place = frame.shape[axis], frame.axes.index(axis)
+    lines, _, line = group_entries(frame, tuple(a for a in frame.axes if a != axis))
+    order = xp.argsort(frame.values, stable=True)
+    order = xp.take(order, xp.argsort(xp.take(line, order, axis=0), stable=True), axis=0)
+    frame, line = take_entries(frame, order), xp.take(line, order, axis=0)
+    counts = kernels.densify(line, xp.ones_like(line), lines)
+    starts = xp.cumulative_sum(counts) - counts
+    rank = xp.arange(frame.n, dtype=line.dtype, device=device_of(line)) - kernels.gather(starts, line)
+    position = xp.where(frame.values < 0, rank, size - kernels.gather(counts, line) + rank)
+    if descending:
+        position = size - 1 - position
+    ids = tuple(xp.astype(position, i.dtype, copy=False) if k == place else i for k, i in enumerate(frame.ids))
+    result = frame._replace(ids=ids, ordered=False)
+    return blank_padding(result) if frame.padded else result
 
 
 # The size of a transform's axis afterwards, of one of n points.

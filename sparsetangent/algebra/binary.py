@@ -1,4 +1,4 @@
-"""Binary operations that have no rule of their own: compact if they give 0 on zeros, else dense by the policy.
+"""Binary operations that have no rule of their own: compact if no implicit zero gives another number, else dense by the policy.
 
 Also the pairings of `Fill` and `Zero`, which are one number, for all binary operations.
 """
@@ -12,8 +12,9 @@ from ..backend import backend_of, common_backend
 from ..kernels.base import Array as AnyArray
 from ..registry import BINARY, Array, Scalar, Structure, implements
 from ..types import Fill, IndexedSlices, Tangent, Zero
+from .beside import at_entries, stores_all
 from .dense import dense_of, implicit
-from .frames import broadcast_shapes, distinct
+from .frames import align, broadcast_shapes, distinct
 from .join import union
 from .wrap import like, operand_frames
 from .zeros import common_dtype, function_of, keeps_zero
@@ -25,16 +26,24 @@ _ARITHMETIC = ("add", "subtract", "multiply", "divide")
 
 
 def by_zero(name: str, a: Any, b: Any) -> Any:
-    """Two tangents, or a tangent and an array: the union of two tangents if zeros stay zero, else dense."""
+    """Two tangents, or a tangent and an array.
+
+    Compact on the union of what two tangents store if zeros stay zero, or if one of them has no implicit zero; compact on what the
+    tangent stores if every element of the array leaves a zero zero; else dense.
+    """
     frames = left, right = operand_frames(a, b)
     backend = left.backend
     function = getattr(backend.xp, name)
     dtypes = left.values.dtype, right.values.dtype
+    shape = broadcast_shapes(a.shape, b.shape)
     if isinstance(a, Tangent) and isinstance(b, Tangent):
         common_dtype(name, *frames)  # raises where the dense operation does
         if keeps_zero(name, *dtypes, backend=backend):
             return IndexedSlices._of(union(left, right, function))
-    shape = broadcast_shapes(a.shape, b.shape)
+        if BINARY[name] is Structure.VALUE and any(stores_all(align(f, shape)) for f in frames):
+            return IndexedSlices._of(union(left, right, function))
+    if (kept := at_entries(name, left, right)) is not None:
+        return IndexedSlices._of(kept)
     covered = any(not isinstance(x, Tangent) and tuple(x.shape) == shape for x in (a, b))
     dense = [
         x if not isinstance(x, Tangent) else dense_of(f) if covered else implicit(x, name, shape)
@@ -84,10 +93,16 @@ def _number_of(x: Any) -> Any:
     return backend_of(x._probe).xp.zeros((1,), dtype=x.dtype) if isinstance(x, Zero) else x
 
 
-def _fill_beside(name: str, a: Any, b: Any) -> AnyArray:
-    """A fill beside a tangent or an array, for an operation that is no product: dense; the fill takes part as one number."""
+def _fill_beside(name: str, a: Any, b: Any) -> Any:
+    """A fill beside a tangent or an array, for an operation that is no product; the fill takes part as one number.
+
+    Compact beside slices if the number leaves a zero zero (but a sum of the two is dense whatever it is), else dense.
+    """
     shape = broadcast_shapes(a.shape, b.shape)
-    backend = operand_frames(a, b)[0].backend
+    frames = operand_frames(a, b)
+    if name not in _ARITHMETIC and (kept := at_entries(name, *frames)) is not None:
+        return IndexedSlices._of(kept)
+    backend = frames[0].backend
     dense = [_fill_values(x, len(shape)) if isinstance(x, Fill) else _dense(x, name, shape) for x in (a, b)]
     result = getattr(backend.xp, name)(*dense)
     if tuple(result.shape) == shape:
@@ -108,7 +123,7 @@ def _register(name: str, structure: Structure) -> None:
     def constants(a: Any, b: Any) -> Tangent:
         return _constants(name, structure, a, b)
 
-    def fill_beside(a: Any, b: Any) -> AnyArray:
+    def fill_beside(a: Any, b: Any) -> Any:
         return _fill_beside(name, a, b)
 
     def pair(a: Any, b: Any) -> Any:

@@ -19,7 +19,17 @@ from ..types.axes import as_axes
 from .frames import align, coalesce, expand, fold_entries, keep, promote
 from .keys import frame_key
 
-__all__ = ["add_frame_into", "add_into", "dense_of", "densify", "from_dense", "implicit", "note_operation", "refuse_unwritable"]
+__all__ = [
+    "add_frame_into",
+    "add_into",
+    "dense_of",
+    "densify",
+    "from_dense",
+    "holds_all",
+    "implicit",
+    "note_operation",
+    "refuse_unwritable",
+]
 
 
 def dense_of(frame: Frame) -> Array:
@@ -30,7 +40,7 @@ def dense_of(frame: Frame) -> Array:
     else:
         _refuse_impossible(frame)
         (key,), bound, _ = frame_key(frame)
-        dense = kernels.densify(key, frame.values, bound)
+        dense = kernels.densify(key, frame.values, bound, unique=frame.unique)
         dense = xp.reshape(dense, (*frame.stored_sizes, *frame.values.shape[1:]))
         order = (*frame.axes, *frame.dense_axes)
         if order != tuple(range(len(order))):
@@ -101,8 +111,15 @@ def densify(t: Any, out: Array | None = None) -> Array:
     return out
 
 
+def holds_all(frame: Frame, shape: tuple[int, ...]) -> bool:
+    """Whether a frame has no stored axis and values that take as much as an array of `shape`."""
+    return not frame.axes and frame.n > 0 and prod(frame.values.shape[1:]) == prod(shape)
+
+
 def note_operation(operation: str, frame: Frame, shape: tuple[int, ...]) -> None:
-    """Apply the densify policy to an operation whose dense result has `shape`."""
+    """Apply the densify policy to an operation whose dense result has `shape`: one number, or what is held in full, is nothing to note."""
+    if prod(shape) <= 1 or holds_all(frame, shape):
+        return
     nbytes = prod(shape) * facts(frame.backend, frame.values.dtype).itemsize
     if torch_is_compiling():
         return  # a context variable cannot be read there
@@ -121,8 +138,10 @@ def coalesce_tangent(t: Tangent, *, size: int | None = None) -> IndexedSlices:
     """The tangent as slices with sorted coordinates, each once; waits for a device and so reads its flags."""
     if size is not None and (size := operator.index(size)) < 0:
         raise ValueError(f"size must be at least 0, not {size}")
-    result = coalesce(t._frame(), size)
-    if size is None:
+    frame = t._frame()
+    kernels = frame.backend.kernels
+    result = coalesce(frame, size)
+    if size is None and (seen := kernels.seen(frame.values)) is not None and not kernels.synchronous(seen):
         check_errors()
     return IndexedSlices._of(result)
 

@@ -148,12 +148,12 @@ def coalesce(frame: Frame, length: int | None = None) -> Frame:
     kernels = frame.backend.kernels
     (key,), bound, flat = frame_key(frame)
     padded = length is not None or not frame.concrete
-    if flat:
+    if flat and not frame.unique:
         keys, values = kernels.coalesce(key, frame.values, bound, length)
         inverse = None  # flat keys hold their coordinates
     else:
         keys, inverse = kernels.unique_inverse(key, bound, length)
-        values = kernels.densify(inverse, frame.values, int(keys.shape[0]))
+        values = kernels.densify(inverse, frame.values, int(keys.shape[0]), unique=frame.unique)
     ids = coordinates_of(keys, inverse, frame.ids, frame.stored_sizes, flat=flat, padded=padded)
     return frame._replace(ids=ids, values=values, unique=True, ordered=True, padded=padded)
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import operator
+from functools import reduce
+from math import prod
 from typing import Any
 
 from ..backend import backend_of, device_of
 from ..kernels.base import Array
 from ..registry import implements
-from ..types import Frame, Tangent
+from ..types import Fill, Frame, IndexedSlices, Tangent
 from ..types.axes import as_axis
 from ..types.indices import as_index_array, check_ids
-from .dense import implicit
-from .frames import broadcast_shapes, coalesce, keep
+from .dense import densify
+from .frames import broadcast_shapes, coalesce, keep, mask_rows
 from .index_key import Key, parse_key
 from .join import match, pad_invalid, read
 from .keys import make_keys, split_key
@@ -25,7 +28,14 @@ __all__ = ["getitem", "index_frame", "positions_along", "retain", "take", "take_
 def getitem(x: Tangent, key: Any) -> Any:
     """``x[key]`` for every key that NumPy accepts; compact where a stored axis is left."""
     frame = x._frame()
-    return settle(x, index_frame(frame, parse_key(key, x.shape, frame.values)))
+    return _settled(x, index_frame(frame, parse_key(key, x.shape, frame.values)))
+
+
+def _settled(x: Tangent, frame: Frame) -> Any:
+    """What a read gives: a number everywhere is none any more where an id that nobody sees may be out of range."""
+    if isinstance(x, Fill) and prod(frame.values.shape) != 1:
+        return IndexedSlices._of(frame)
+    return settle(x, frame)
 
 
 def index_frame(frame: Frame, key: Key) -> Frame:
@@ -96,29 +106,31 @@ def _read_arrays(frame: Frame, key: Key) -> Frame:
     left = tuple(a for a in range(len(frame.shape)) if a not in ids)
     shape = (*key.entries, *(frame.shape[a] for a in left))
     if not any(a in frame.axes for a in ids):
-        return _read_dense(frame, ids, key.entries, left, shape)
+        return _read_dense(frame, ids, key, left, shape)
     return _read_stored(frame, ids, key, left, shape)
 
 
-def _read_dense(
-    frame: Frame, ids: dict[int, Array], entries: tuple[int, ...], left: tuple[int, ...], shape: tuple[int, ...]
-) -> Frame:
+def _read_dense(frame: Frame, ids: dict[int, Array], key: Key, left: tuple[int, ...], shape: tuple[int, ...]) -> Frame:
     """No stored axis is read: a gather inside the values, which leaves the entries alone."""
-    xp, kernels = frame.backend.xp, frame.backend.kernels
+    xp, kernels, entries = frame.backend.xp, frame.backend.kernels, key.entries
     values, dense = frame.values, frame.dense_axes
     rest = [1 + dense.index(a) for a in left if a in dense]
     looked_up = [a for a in ids if values.shape[1 + dense.index(a)] != 1]
     inner = tuple(values.shape[i] for i in rest)
     if looked_up:
         sizes = tuple(frame.shape[a] for a in looked_up)
-        (key,), bound, _ = make_keys([tuple(ids[a] for a in looked_up)], sizes, padded=False)
+        (places,), bound, _ = make_keys([tuple(ids[a] for a in looked_up)], sizes, padded=key.padded)
         others = [1 + dense.index(a) for a in ids if a not in looked_up]
         values = xp.permute_dims(values, (*(1 + dense.index(a) for a in looked_up), 0, *others, *rest))
-        values = kernels.gather(xp.reshape(values, (bound, frame.n, *inner)), key)
+        values = kernels.gather(xp.reshape(values, (bound, frame.n, *inner)), places)
         values = xp.permute_dims(values, (1, 0, *range(2, values.ndim))) if frame.n != 1 else values
         values = xp.reshape(values, (frame.n, *entries, *inner))
     else:
         values = xp.reshape(values, (frame.n, *(1,) * len(entries), *inner))
+    if key.padded and len(looked_up) < len(ids):
+        inside = [(ids[a] >= 0) & (ids[a] < frame.shape[a]) for a in ids if a not in looked_up]
+        mask = xp.reshape(reduce(operator.and_, inside), (1, *entries, *(1,) * len(inner)))
+        values = xp.where(mask, values, xp.zeros((1,) * values.ndim, dtype=values.dtype, device=device_of(values)))
     axes = tuple(len(entries) + left.index(a) for a in frame.axes)
     return frame._replace(axes=axes, values=values, shape=shape)
 
@@ -135,6 +147,10 @@ def _read_stored(frame: Frame, ids: dict[int, Array], key: Key, left: tuple[int,
     pairs = match(asked, stored, concrete=concrete, right_distinct=shared == frame.axes)
     dense_reads = {a: xp.take(i, pairs.left, axis=0) for a, i in ids.items() if a not in frame.axes}
     values = read(frame, dense_reads, pairs.right)
+    if key.padded:
+        for a, i in dense_reads.items():
+            if frame.values.shape[1 + frame.dense_axes.index(a)] == 1:  # not looked up
+                values = mask_rows(values, (i >= 0) & (i < frame.shape[a]))
     kept = tuple(a for a in frame.axes if a not in shared)
     coords = split_key(pairs.left, key.entries, padded=False) if key.entries else ()
     coords += tuple(xp.take(frame.ids[frame.axes.index(a)], pairs.right, axis=0) for a in kept)
@@ -150,14 +166,14 @@ def take(x: Tangent, indices: Any, /, *, axis: int | None = None) -> Any:
         if x.ndim != 1:
             raise ValueError(f"take needs an axis for a tangent of {x.ndim} axes")
         axis = 0
-    indices = implicit(indices, "take") if isinstance(indices, Tangent) else indices
+    indices = densify(indices) if isinstance(indices, Tangent) else indices  # as large as what is read
     return getitem(x, (slice(None),) * as_axis(axis, x.ndim) + (as_index_array(indices, x._frame().values),))
 
 
 @implements("take_along_axis", Tangent)
 def take_along_axis(x: Tangent, indices: Any, /, *, axis: int = -1) -> Any:
     """One element along `axis` for each index; axes along which the indices have size 1 are read whole, and keep their storage."""
-    indices = implicit(indices, "take_along_axis") if isinstance(indices, Tangent) else indices
+    indices = densify(indices) if isinstance(indices, Tangent) else indices  # as large as what is read
     frame = x._frame()
     xp = frame.backend.xp
     ids = as_index_array(indices, frame.values)
@@ -173,7 +189,7 @@ def take_along_axis(x: Tangent, indices: Any, /, *, axis: int = -1) -> Any:
     key = tuple(grid if a == number else positions_along(i, x.shape[a], tuple(grid.shape), grid) for i, a in enumerate(each))
     read_ = index_frame(frame, parse_key(key, frame.shape, frame.values))
     order = [*each, *whole]
-    return settle(x, permute_frame(read_, tuple(order.index(a) for a in range(x.ndim))))
+    return _settled(x, permute_frame(read_, tuple(order.index(a) for a in range(x.ndim))))
 
 
 def _broadcast_to_axes(grid: Array, sizes: list[int], axis: int) -> Array:

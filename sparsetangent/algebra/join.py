@@ -160,7 +160,9 @@ def union(a: Frame, b: Frame, operation: Callable[[Array, Array], Array]) -> Fra
     (left, right), bound, flat = make_keys([a.ids, b.ids], a.stored_sizes, padded=a.padded or b.padded)
     keys, inverse = kernels.unique_inverse(xp.concat([left, right]), bound)
     m, padded = int(keys.shape[0]), not (a.concrete and b.concrete)
-    rows = [kernels.densify(inverse[part], f.values, m) for f, part in ((a, slice(None, a.n)), (b, slice(a.n, None)))]
+    rows = [
+        kernels.densify(inverse[part], f.values, m, unique=True) for f, part in ((a, slice(None, a.n)), (b, slice(a.n, None)))
+    ]
     columns = tuple(xp.concat(pair) for pair in zip(a.ids, b.ids, strict=True))
     ids = coordinates_of(keys, inverse, columns, a.stored_sizes, flat=flat, padded=padded)
     return Frame(axes, ids, operation(*rows), a.shape, True, True, padded or a.padded or b.padded)

@@ -14,7 +14,7 @@ from .frames import blank_padding, expand, keep
 from .join import read
 from .reductions import sum_, vector_norm
 from .shapes import permute_frame
-from .wrap import settle
+from .wrap import held_array, settle
 
 __all__ = ["diagonal", "matrix_norm", "matrix_power", "trace", "tril", "triu"]
 
@@ -134,14 +134,26 @@ def matrix_norm(x: Tangent, /, *, keepdims: bool = False, ord: Any = "fro") -> A
     )
 
 
+def _identity_like(x: Tangent) -> Tangent:
+    """Ones on the diagonals of the last two axes, in the dtype that the library gives them; the others are broadcast."""
+    values = held_array(x)
+    backend, size = backend_of(values), x.shape[-1]
+    dtype = library_function(backend.xp, "matrix_power")(backend.xp.ones((1, 1), dtype=x.dtype), 0).dtype
+    line = backend.xp.arange(size, dtype=backend.kernels.index_dtype(values), device=device_of(values))
+    ones = backend.xp.ones((size, *(1,) * (x.ndim - 2)), dtype=dtype, device=device_of(values))
+    return IndexedSlices._of(Frame((x.ndim - 2, x.ndim - 1), (line, line), ones, x.shape, unique=True, ordered=True))
+
+
 @implements("matrix_power", Tangent)
 def matrix_power(x: Tangent, n: int, /) -> Any:
-    """The product of `n` equal matrices, by squares; dense for n < 1, which is an identity or an inverse."""
+    """The product of `n` equal matrices, by squares; the identity for n = 0; dense for n < 0, which takes an inverse."""
     _refuse_vectors(x, "matrix_power")
     if x.shape[-1] != x.shape[-2]:
         raise ValueError(f"matrix_power needs square matrices, not shape {x.shape}")
-    if n < 1:
+    if n < 0:
         return call_dense("matrix_power", x, n)
+    if n == 0:
+        return _identity_like(x)
     result: Any = None
     square: Any = x
     while n:

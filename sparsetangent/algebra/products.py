@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
-from math import inf
 from typing import Any
 
+from ..backend import backend_of
 from ..dtypes import facts
 from ..kernels.base import Array as AnyArray
 from ..registry import Array, Scalar, implements
@@ -14,7 +15,7 @@ from .binary import by_zero, with_number
 from .frames import blank_padding, broadcast_shapes, distinct, promote
 from .join import product, quotient
 from .wrap import like, operand_frames
-from .zeros import common_dtype, function_of, result_dtype
+from .zeros import common_dtype, result_dtype
 
 __all__: list[str] = []
 
@@ -57,24 +58,29 @@ def divide_array(a: AnyArray, b: Tangent) -> AnyArray:
     return by_zero("divide", a, b)
 
 
-def _scaled(name: str, t: Tangent, number: complex) -> Tangent:
+def _scaling(name: str, function: Callable[[AnyArray, complex], AnyArray]) -> Callable[[Tangent, complex], Tangent]:
     """A linear operation of a tangent with a Python number."""
-    frame = t._frame()
-    function = function_of(name, frame.backend.xp, frame.values, number)
-    if facts(frame.backend, frame.values.dtype).kind not in ("real", "complex"):
-        # Integers and bools may be cast by the product, and a cast of summands need not be the cast of their sum.
-        dtype = result_dtype(name, frame, frame.values.dtype, type(number)(1))
-        frame = frame if dtype == frame.values.dtype else distinct(frame)
-    if number != number or abs(number) == inf or (name == "divide" and number == 0):
-        frame = distinct(frame)  # inf - inf of two summands is nan where their sum has a product
-    frame = frame._replace(values=function(frame.values, number))
-    # 0 / 0 in a padding row would come back as nan.
-    return like(t, blank_padding(frame) if frame.padded else frame)
+
+    def scaled(t: Tangent, number: complex) -> Tangent:
+        frame = t._frame()
+        values = frame.values
+        if facts(backend_of(values), values.dtype).kind not in ("real", "complex"):
+            # Integers and bools may be cast by the product, and a cast of summands need not be the cast of their sum.
+            dtype = result_dtype(name, frame, values.dtype, type(number)(1))
+            frame = frame if dtype == values.dtype else distinct(frame)
+        if number - number != 0 or (number == 0 and name == "divide"):
+            frame = distinct(frame)  # of an infinity or nan: inf - inf of two summands is nan where their sum has a product
+        frame = frame.with_values(function(frame.values, number))
+        # 0 / 0 in a padding row would come back as nan.
+        return like(t, blank_padding(frame) if frame.padded else frame)
+
+    return scaled
 
 
-implements("multiply", Tangent, Scalar)(lambda t, number: _scaled("multiply", t, number))
-implements("multiply", Scalar, Tangent)(lambda number, t: _scaled("multiply", t, number))
-implements("divide", Tangent, Scalar)(lambda t, number: _scaled("divide", t, number))
+_times, _over = _scaling("multiply", operator.mul), _scaling("divide", operator.truediv)
+implements("multiply", Tangent, Scalar)(_times)
+implements("multiply", Scalar, Tangent)(lambda number, t: _times(t, number))
+implements("divide", Tangent, Scalar)(_over)
 
 
 @implements("divide", Scalar, Tangent)

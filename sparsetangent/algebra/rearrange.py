@@ -12,7 +12,7 @@ from ..kernels.base import Array
 from ..registry import apply, implements
 from ..types import Fill, Frame, IndexedSlices, Tangent, Zero
 from ..types.axes import as_axes, as_axis
-from .dense import implicit
+from .dense import densify
 from .fallback import library_function
 from .frames import broadcast_shapes, distinct, expand
 from .reshape import reshape
@@ -41,7 +41,7 @@ def repeat(x: Tangent, repeats: Any, /, *, axis: int | None = None) -> Any:
         return repeat(as_tangent(reshape(x, (-1,))), repeats, axis=0)
     number = as_axis(axis, x.ndim)
     if isinstance(repeats, Tangent):
-        repeats = implicit(repeats, "repeat")
+        repeats = densify(repeats)  # as long as the axis that is repeated
     if isinstance(repeats, (list, tuple)):
         values = held_array(x)
         repeats = backend_of(values).xp.asarray(repeats, device=device_of(values))

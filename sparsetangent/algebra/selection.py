@@ -11,12 +11,13 @@ from ..dtypes import facts
 from ..kernels.base import Array, DType
 from ..registry import implements
 from ..types import Fill, Frame, IndexedSlices, Tangent, Zero
+from .beside import beside
 from .dense import dense_of, implicit
 from .fallback import call_dense
 from .frames import align, broadcast_shapes, distinct, promote
 from .join import product, quotient, union
 from .sums import join_entries
-from .wrap import like, operand_frames
+from .wrap import held_array, like, operand_frames
 
 __all__ = ["clip", "where"]
 
@@ -90,10 +91,9 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Any:
     if min is None and max is None:
         return x
     bounds = {"min": min, "max": max}
-    tangents = [y for y in (x, min, max) if isinstance(y, Tangent)]
     numbers = {k: b for k, b in bounds.items() if _is_number(b)}
     arrays = {k: b for k, b in bounds.items() if b is not None and not _is_number(b)}
-    compact = all(isinstance(y, Tangent) and not isinstance(y, Fill) for y in (x, *arrays.values()))
+    compact = isinstance(x, Tangent) and not isinstance(x, Fill) and all(_allows_zero(k, b, x) for k, b in arrays.items())
     if not isinstance(x, Tangent) or not (compact and _leaves_zero(numbers, x)):
         if isinstance(x, Fill) and not arrays:
             return like(x, _clipped(x._frame(), numbers))
@@ -107,16 +107,33 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Any:
     frames = operand_frames(x, *arrays.values())
     if not arrays:
         return like(x, _clipped(distinct(frames[0]), numbers))
-    xp = tangents[0]._frame().backend.xp
+    xp = frames[0].backend.xp
     # The lower bound first: where it is above the upper one, the upper one wins.
     frame = frames[0]
     limits = dict(zip(arrays, frames[1:], strict=True))
     for name in ("min", "max"):
         if name in limits:
-            frame = union(frame, limits[name], lambda v, b, name=name: xp.clip(v, **{name: b}))  # type: ignore[misc]
+            combine = beside if _is_whole(arrays[name]) else union
+            frame = combine(distinct(frame), limits[name], lambda v, b, name=name: xp.clip(v, **{name: b}))  # type: ignore[misc]
         elif name in numbers:
             frame = _clipped(distinct(frame), {name: numbers[name]})
     return IndexedSlices._of(frame)
+
+
+def _is_whole(bound: Any) -> bool:
+    """Whether a bound is an array, or a number everywhere: it has elements beside every implicit zero."""
+    return isinstance(bound, Fill) or not isinstance(bound, Tangent)
+
+
+def _allows_zero(name: str, bound: Any, x: Tangent) -> bool:
+    """Whether a bound that is no Python number moves no zero: one pass over an array, none over slices."""
+    if not _is_whole(bound):
+        return True
+    values = held_array(bound)
+    backend = backend_of(values)
+    if not backend.kernels.concrete(values) or not x._frame().concrete:
+        return False
+    return bool(backend.xp.all(values <= 0 if name == "min" else values >= 0))
 
 
 def _leaves_zero(bounds: dict[str, Any], x: Tangent) -> bool:

@@ -76,7 +76,8 @@ def unique_counts(x: Tangent, /) -> Any:
     counts = found.counts
     if missing:
         # One zero was put in for all that are not stored.
-        zero = xp.astype(found.values == 0, counts.dtype)
+        is_zero = xp.logical_not(found.values) if values.dtype == xp.bool else found.values == 0
+        zero = xp.astype(is_zero, counts.dtype)
         counts = (counts - zero) * each + zero * missing
     else:
         counts = counts * each

@@ -80,18 +80,6 @@ def _negated(frame: Frame) -> Frame:
     return frame._replace(values=frame.backend.xp.negative(frame.values))
 
 
-def _same_layout(a: Frame, b: Frame) -> bool:
-    """Whether entries can be joined as they are: the common case, decided in a microsecond."""
-    x, y = a.values, b.values
-    return (
-        a.shape == b.shape
-        and a.axes == b.axes != ()
-        and x.shape[1:] == y.shape[1:]
-        and x.dtype == y.dtype
-        and type(x) is type(y)
-    )
-
-
 def _register(name: str, signed: Any) -> None:
     """Register ``add`` or ``subtract``; `signed` gives the right operand its sign."""
 
@@ -103,19 +91,24 @@ def _register(name: str, signed: Any) -> None:
 
     @implements(name, IndexedSlices, IndexedSlices)
     def slices(a: IndexedSlices, b: IndexedSlices) -> Tangent:
-        left, right = a._frame(), b._frame()
-        x, y = left.values, right.values
-        if not _same_layout(left, right):
+        # Entries that can be joined as they are: the common case, seen in a microsecond.
+        axes, left_ids, x, shape, _, _, left_padded = a._frame()
+        right_axes, right_ids, y, right_shape, _, _, right_padded = right = b._frame()
+        dtype, held, right_held = x.dtype, x.shape, y.shape
+        alike = shape == right_shape and axes == right_axes and held[1:] == right_held[1:]
+        if not alike or not axes or type(x) is not type(y) or dtype != y.dtype:
             return tangents(a, b)
         backend = backend_of(x)
-        kind, itemsize = facts(backend, x.dtype)
-        row = prod(x.shape[1:]) * itemsize + 8 * len(left.axes)
-        if kind == "bool" or (x.shape[0] + y.shape[0]) * row > prod(left.shape) * itemsize:
+        kind, itemsize = facts(backend, dtype)
+        if kind == "bool" or (held[0] + right_held[0]) * (prod(held[1:]) * itemsize + 8 * len(axes)) > prod(shape) * itemsize:
             return tangents(a, b)
         concat = backend.xp.concat
-        ids = tuple([concat(pair) for pair in zip(left.ids, right.ids)])  # noqa: B905  (equal axes; a list is quicker)
+        if len(axes) == 1:
+            ids = (concat((left_ids[0], right_ids[0])),)
+        else:
+            ids = tuple(map(concat, zip(left_ids, right_ids, strict=True)))
         values = concat((x, signed(right).values))
-        return IndexedSlices._of(Frame(left.axes, ids, values, left.shape, False, False, left.padded or right.padded))
+        return IndexedSlices._of(Frame(axes, ids, values, shape, False, False, left_padded or right_padded))
 
     @implements(name, Zero, Tangent)
     def zero_and_tangent(a: Zero, b: Tangent) -> Tangent:

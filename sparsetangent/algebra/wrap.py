@@ -16,11 +16,10 @@ __all__ = ["as_tangent", "held_array", "like", "operand_frames", "reshaped", "se
 
 def like(t: Tangent | None, frame: Frame) -> Tangent:
     """The result of an operation that keeps the storage of `t`: a `Fill` or `Zero` stays one, all else is slices."""
-    xp = frame.backend.xp
     if isinstance(t, Fill):
-        return Fill._of(xp.reshape(frame.values, ()), frame.shape)
+        return Fill._of(frame.backend.xp.reshape(frame.values, ()), frame.shape)
     if isinstance(t, Zero):
-        return Zero._of(xp.reshape(frame.values, (0,)), frame.shape)
+        return Zero._of(frame.backend.xp.reshape(frame.values, (0,)), frame.shape)
     return IndexedSlices._of(frame)
 
 

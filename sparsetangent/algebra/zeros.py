@@ -47,8 +47,10 @@ _NUMPY_KINDS = {"bool": np.bool, "signed": np.int64, "unsigned": np.uint64, "rea
 
 def function_of(name: str, xp: Namespace, *operands: Any) -> Callable[..., Any]:
     """The library's function for a binary operation on these operands: an operator where one is a Python number."""
-    if name in _OPERATORS and any(isinstance(x, _NUMBERS) for x in operands):
-        return _OPERATORS[name]
+    if name in _OPERATORS:
+        for x in operands:
+            if isinstance(x, _NUMBERS):
+                return _OPERATORS[name]
     function: Callable[..., Any] = getattr(xp, name)
     return function
 

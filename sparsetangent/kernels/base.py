@@ -58,6 +58,10 @@ class Kernels(Protocol):
         """Whether reading a value of `x` waits for no device queue (true on the CPU)."""
         ...
 
+    def device_for(self, x: Array) -> Any:
+        """The device on which to make arrays beside `x`; None where the library places them (NumPy, and tracers of jax)."""
+        ...
+
     def index_dtype(self, x: Array) -> DType:
         """The widest integer dtype that can index arrays like `x`: int64, or int32 in jax without x64."""
         ...
@@ -82,8 +86,11 @@ class Kernels(Protocol):
         """``rows[i] = src[ids[i]]`` along the first axis of `src`, zeros for padding; a new array."""
         ...
 
-    def densify(self, ids: Array, rows: Array, size: int) -> Array:
-        """A new array of shape ``(size, *inner)``: zeros, with ``rows[i]`` added at ``ids[i]``."""
+    def densify(self, ids: Array, rows: Array, size: int, *, unique: bool = False) -> Array:
+        """A new array of shape ``(size, *inner)``: zeros, with ``rows[i]`` added at ``ids[i]``.
+
+        With `unique` the caller vouches that no id repeats (padding may), and rows are put: a sum begins at +0, and -0 would be lost.
+        """
         ...
 
     def scatter_add(self, dst: Array, ids: Array, rows: Array, alpha: float | int | complex = 1) -> Array:

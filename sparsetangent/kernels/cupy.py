@@ -5,9 +5,6 @@ Not yet run on a GPU: the same kernels and the same launch code are tested on th
 
 from __future__ import annotations
 
-from typing import Any
-
-from .base import Array
 from .cuda.device import CupyDevice
 from .cuda.launch import CudaKernels
 
@@ -26,6 +23,3 @@ class CupyKernels(CudaKernels):
 
     def __init__(self, *, deterministic: bool = True) -> None:
         super().__init__(CupyDevice(), "cupy", deterministic=deterministic)
-
-    def _device(self, x: Array) -> Any:
-        return None  # CuPy allocates on the current device, which `CudaKernels` makes that of the arrays

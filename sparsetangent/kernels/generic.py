@@ -83,13 +83,15 @@ class GenericKernels:
         if inside is None:
             return self.xp.take(src, ids, axis=0)
         if size == 0:
-            return self.xp.zeros((ids.shape[0], *src.shape[1:]), dtype=src.dtype, device=self._device(src))
+            return self.xp.zeros((ids.shape[0], *src.shape[1:]), dtype=src.dtype, device=self.device_for(src))
         return self._where_rows(inside, self.xp.take(src, self._clipped(ids, inside), axis=0))
 
     # Sums
 
-    def densify(self, ids: Array, rows: Array, size: int) -> Array:
-        zeros = self.xp.zeros((size, *rows.shape[1:]), dtype=rows.dtype, device=self._device(rows))
+    def densify(self, ids: Array, rows: Array, size: int, *, unique: bool = False) -> Array:
+        zeros = self.xp.zeros((size, *rows.shape[1:]), dtype=rows.dtype, device=self.device_for(rows))
+        if unique:
+            return self.put(zeros, ids, rows)
         return GenericKernels.scatter_reduce(self, "add", zeros, ids, rows, include_self=False)
 
     def scatter_add(self, dst: Array, ids: Array, rows: Array, alpha: complex = 1) -> Array:
@@ -127,12 +129,12 @@ class GenericKernels:
             return distinct, inverse
         if m > length:
             raise ValueError(f"size={length} entries were asked for, but there are {m} distinct ids")
-        fill = xp.full((length - m,), size, dtype=distinct.dtype, device=self._device(distinct))
+        fill = xp.full((length - m,), size, dtype=distinct.dtype, device=self.device_for(distinct))
         return xp.concat([distinct, fill]), xp.where(inverse < m, inverse, self._constant(length, inverse))
 
     def _static_unique(self, ids: Array, size: int, length: int) -> tuple[Array, Array]:
         """`unique_inverse` in static shapes: ranks of a stable sort, then one search for each place."""
-        xp, dtype, device, n = self.xp, self.index_dtype(ids), self._device(ids), int(ids.shape[0])
+        xp, dtype, device, n = self.xp, self.index_dtype(ids), self.device_for(ids), int(ids.shape[0])
         if n == 0:
             return xp.full((length,), size, dtype=ids.dtype, device=device), xp.astype(ids, dtype, copy=False)
         order = xp.argsort(ids, stable=True)
@@ -181,11 +183,11 @@ class GenericKernels:
         self._check_op(op, rows.dtype)
         segments, n = int(starts.shape[0]) - 1, int(rows.shape[0])
         identity = xp.full(
-            (segments, *rows.shape[1:]), self._identity(op, rows.dtype), dtype=rows.dtype, device=self._device(rows)
+            (segments, *rows.shape[1:]), self._identity(op, rows.dtype), dtype=rows.dtype, device=self.device_for(rows)
         )
         if n == 0 or segments == 0:
             return identity
-        position = xp.arange(n, dtype=starts.dtype, device=self._device(rows))
+        position = xp.arange(n, dtype=starts.dtype, device=self.device_for(rows))
         ids = xp.searchsorted(starts, position, side="right") - 1
         return self.scatter_reduce(op, identity, ids, rows, include_self=False)
 
@@ -214,7 +216,7 @@ class GenericKernels:
 
     def _fold(self, ids: Array, rows: Array, combine: Combine) -> tuple[Array, Array]:
         """Fold runs of equal ascending ids. Where values can be seen the runs halve; else a doubling scan of static shape."""
-        xp, n, device = self.xp, int(ids.shape[0]), self._device(ids)
+        xp, n, device = self.xp, int(ids.shape[0]), self.device_for(ids)
         if not self.concrete(ids):
             return self._scan(ids, rows, combine)
         dtype = self.index_dtype(ids)
@@ -254,7 +256,7 @@ class GenericKernels:
         xp, size, n = self.xp, int(dst.shape[0]), int(ids.shape[0])
         if n == 0 or size == 0:
             return xp.astype(dst, dst.dtype, copy=True)
-        every = xp.arange(size, dtype=ids.dtype, device=self._device(ids))
+        every = xp.arange(size, dtype=ids.dtype, device=self.device_for(ids))
         at = xp.searchsorted(ids, every)
         at = xp.where(at < n, at, xp.zeros_like(at))
         return self._where_rows(xp.take(ids, at, axis=0) == every, xp.take(rows, at, axis=0), dst)
@@ -318,8 +320,7 @@ class GenericKernels:
 
     # Small things
 
-    def _device(self, x: Array) -> Any:
-        """Where to make new arrays beside `x`."""
+    def device_for(self, x: Array) -> Any:
         return array_api_compat.device(x)
 
     def _scaled(self, rows: Array, alpha: complex) -> Array:
@@ -342,11 +343,11 @@ class GenericKernels:
         return scaled
 
     def _constant(self, value: int, like: Array) -> Array:
-        return self.xp.asarray(value, dtype=like.dtype, device=self._device(like))
+        return self.xp.asarray(value, dtype=like.dtype, device=self.device_for(like))
 
     def _where_rows(self, mask: Array, rows: Array, other: Array | None = None) -> Array:
         """Rows where `mask` holds, else those of `other` (None: zeros)."""
         xp = self.xp
         mask = xp.reshape(mask, (-1, *(1,) * (rows.ndim - 1)))
-        zeros = xp.zeros((1,) * rows.ndim, dtype=rows.dtype, device=self._device(rows)) if other is None else other
+        zeros = xp.zeros((1,) * rows.ndim, dtype=rows.dtype, device=self.device_for(rows)) if other is None else other
         return xp.where(mask, rows, zeros)

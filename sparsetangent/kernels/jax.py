@@ -53,16 +53,19 @@ class JaxKernels(GenericKernels):
         least, greatest = _bounds(ids)
         return int(least), int(greatest)
 
-    def _device(self, x: Array) -> Any:
-        return None  # a tracer has none, and arrays follow those they are computed with
+    def device_for(self, x: Array) -> Any:
+        device = None if isinstance(x, jax.core.Tracer) else x.device
+        return (
+            device if isinstance(device, jax.Device) else None
+        )  # arrays follow those they are computed with, sharded ones too
 
     def gather(self, src: Array, ids: Array) -> Array:
         ids, _ = self._checked(ids, src.shape[0])
         return _gather(src, ids)
 
-    def densify(self, ids: Array, rows: Array, size: int) -> Array:
+    def densify(self, ids: Array, rows: Array, size: int, *, unique: bool = False) -> Array:
         ids, _ = self._checked(ids, size)
-        return _densify(ids, rows, size, self.accumulator(rows.dtype))
+        return _placed(ids, rows, size) if unique else _densify(ids, rows, size, self.accumulator(rows.dtype))
 
     def scatter_add(self, dst: Array, ids: Array, rows: Array, alpha: complex = 1) -> Array:
         ids, _ = self._checked(ids, dst.shape[0])
@@ -116,6 +119,11 @@ def _densify(ids: Array, rows: Array, size: int, held: DType) -> Array:
     zeros = jnp.zeros((blocks * size, *rows.shape[1:]), held)
     sums = _update("add", zeros, ids, rows_held).reshape(blocks, size, *rows.shape[1:])
     return (sums.sum(0) if blocks > 1 else sums[0]).astype(rows.dtype)
+
+
+@partial(jax.jit, static_argnames=("size",))
+def _placed(ids: Array, rows: Array, size: int) -> Array:
+    return _put(jnp.zeros((size, *rows.shape[1:]), rows.dtype), ids, rows)
 
 
 @partial(jax.jit, static_argnames=("held",))

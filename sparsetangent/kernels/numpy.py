@@ -53,6 +53,9 @@ class NumpyKernels(GenericKernels):
         return _FLOAT32 if is_half else dtype
 
     def bounds(self, ids: Array) -> tuple[int, int]:
+        if ids.size <= 64:  # Python's own loop is ahead of two reductions
+            few = ids.ravel().tolist()
+            return min(few), max(few)
         return int(ids.min()), int(ids.max())
 
     # Reads and placing
@@ -73,8 +76,12 @@ class NumpyKernels(GenericKernels):
 
     # Sums
 
-    def densify(self, ids: Array, rows: Array, size: int) -> Array:
+    def densify(self, ids: Array, rows: Array, size: int, *, unique: bool = False) -> Array:
         ids, rows = self._entries(ids, rows, size)
+        if unique:
+            placed = np.zeros((size, *rows.shape[1:]), rows.dtype)
+            placed[ids] = rows
+            return placed
         return self._sums(ids, rows.astype(self.accumulator(rows.dtype), copy=False), size).astype(rows.dtype, copy=False)
 
     def coalesce(self, ids: Array, rows: Array, size: int, length: int | None = None) -> tuple[Array, Array]:
@@ -223,7 +230,7 @@ class NumpyKernels(GenericKernels):
         products[at] = before * _product_before(sequence[::-1], behind[some][::-1])[::-1]
         return products
 
-    def _device(self, x: Array) -> Any:
+    def device_for(self, x: Array) -> Any:
         return None
 
     # Checks

@@ -74,6 +74,9 @@ class TorchKernels(GenericKernels):
         return _HELD.get(dtype, dtype)
 
     def bounds(self, ids: Array) -> tuple[int, int]:
+        if ids.ndim == 1 and ids.shape[0] <= 64:  # Python's own loop is ahead of a reduction and two reads
+            few = ids.tolist()
+            return min(few), max(few)
         least, greatest = torch.aminmax(ids)
         return int(least), int(greatest)
 
@@ -93,7 +96,11 @@ class TorchKernels(GenericKernels):
 
     # Sums
 
-    def densify(self, ids: Array, rows: Array, size: int) -> Array:
+    def densify(self, ids: Array, rows: Array, size: int, *, unique: bool = False) -> Array:
+        if unique:
+            if _is_plain(rows, ids):
+                return torch.from_numpy(self._numpy.densify(_numpy(ids), _bits(rows), size, unique=True)).view(rows.dtype)
+            return self.put(rows.new_zeros((size, *rows.shape[1:])), ids, rows)
         held = self._held(rows, rows.dtype)
         if _is_plain(held, ids):
             sums = torch.from_numpy(self._numpy.densify(_numpy(ids), _numpy(held), size))
@@ -238,7 +245,7 @@ class TorchKernels(GenericKernels):
         ids = self._widened(ids)
         return ids, None if inside is None else (ids >= 0) & (ids < size)
 
-    def _device(self, x: Array) -> Any:
+    def device_for(self, x: Array) -> Any:
         return x.device
 
 

@@ -14,8 +14,9 @@ from ..algebra.fallback import densified
 from ..policy import note_densify
 from ..registry import TABLE, Structure, apply, implements
 from ..types import Tangent
-from ..types.tangent import plain_number
+from ..types.operators import plain_number
 from .calls import read_call
+from .composed import COMPOSED
 
 __all__: list[str] = []
 
@@ -117,13 +118,37 @@ _FUNCTIONS = {
 _FLATTENING = ("cumsum", "cumprod", "take", "sort")
 # Functions of the standard without a compact answer under other names than the standard's.
 _DENSE = frozenset(name for name, structure in TABLE.items() if structure is Structure.DENSE)
-_ABOUT = {"shape": lambda x: x.shape, "ndim": lambda x: x.ndim, "size": lambda x: x.size}
+_ABOUT: dict[str, Callable[[Any], Any]] = {
+    "shape": lambda x: x.shape,
+    "ndim": lambda x: x.ndim,
+    "size": lambda x: x.size,
+    "iscomplexobj": lambda x: "complex" in str(x.dtype),
+    "isrealobj": lambda x: "complex" not in str(x.dtype),
+}
+# A ufunc's method `reduce` -> the standard's reduction.
+_REDUCTIONS = {
+    "add": "sum",
+    "multiply": "prod",
+    "maximum": "max",
+    "minimum": "min",
+    "logical_or": "any",
+    "logical_and": "all",
+}
 
 
 @implements("__array_ufunc__")
 def _ufunc(t: Tangent, ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     name = _UFUNCS.get(ufunc.__name__, ufunc.__name__)
     out = kwargs.pop("out", None)
+    if (
+        method == "reduce"
+        and name in _REDUCTIONS
+        and out is None
+        and len(inputs) == 1
+        and set(kwargs) <= {"axis", "keepdims", "dtype"}
+    ):
+        given = {k: v for k, v in kwargs.items() if k == "axis" or v is not None}
+        return apply(_REDUCTIONS[name], *inputs, **{"axis": 0, **given})
     if method != "__call__" or name not in TABLE or set(kwargs) - ({"axis"} if name == "vecdot" else set()):
         return NotImplemented
     if out is None:
@@ -148,6 +173,8 @@ def _function(t: Tangent, function: Any, args: tuple[Any, ...], kwargs: dict[str
         return apply(name, *args, **kwargs)
     if name in _ABOUT and len(args) == 1 and not kwargs:
         return _ABOUT[name](args[0])
+    if name in COMPOSED:
+        return COMPOSED[name](*args, **kwargs)
     if name in _DENSE:
         return function(*(densified(name, x) for x in args), **{k: densified(name, x) for k, x in kwargs.items()})
     if name not in _FUNCTIONS:

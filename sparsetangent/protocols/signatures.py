@@ -81,3 +81,7 @@ def signature_of(name: str) -> inspect.Signature | None:
     if name not in _BY_NAME:
         return None
     return inspect.signature(eval(f"lambda {_BY_NAME[name]}: None"))  # the text is one of those above
+
+
+# As torch.compiler.assume_constant_result does: a compiler runs it and does not trace it.
+signature_of._dynamo_marked_constant = True  # type: ignore[attr-defined]

@@ -12,6 +12,12 @@ __all__ = ["as_axes", "as_axis", "as_shape"]
 
 def as_shape(shape: Any) -> tuple[int, ...]:
     """A tuple of non-negative Python ints; a `TypeError` or `ValueError` that shows what was given."""
+    if type(shape) is tuple:
+        for n in shape:
+            if type(n) is not int or n < 0:
+                break
+        else:
+            return shape  # nearly every call
     try:
         result = tuple(map(operator.index, shape))
     except TypeError:

@@ -36,6 +36,11 @@ class Frame(NamedTuple):
     padded: bool = False
     """May hold padding entries: their ids equal the axis sizes and their rows are zero."""
 
+    def with_values(self, values: Array) -> Frame:
+        """The frame with other values, without the half microsecond that ``_replace`` takes to look at names."""
+        axes, ids, _, shape, unique, ordered, padded = self
+        return tuple.__new__(Frame, (axes, ids, values, shape, unique, ordered, padded))
+
     @property
     def n(self) -> int:
         """The number of entries."""

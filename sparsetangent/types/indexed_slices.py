@@ -239,7 +239,7 @@ def _coordinate(given: Any, values: Array, shape: tuple[int, ...], axis: int, ba
 def _check_values(
     values: Array, entries: tuple[int, ...], dense: tuple[int, ...], shape: tuple[int, ...], axes: tuple[int, ...]
 ) -> None:
-    if tuple(values.shape) != (*entries, *dense):
+    if values.shape != entries + dense:
         raise ValueError(
             f"values must have shape {(*entries, *dense)} (the shape of the indices, then the axes of {shape} "
             f"that are not in {axes}), not {tuple(values.shape)}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, NamedTuple, TypeVar
 
-from ..backend import is_array, when_met
+from ..backend import is_array, meet_imported, when_met
 from .fill import Fill
 from .frame import Frame
 from .indexed_slices import IndexedSlices
@@ -122,6 +122,7 @@ def register_tangent(cls: type[T]) -> type[T]:
     if any(rule.cls is cls for rule in RULES):
         raise ValueError(f"{cls.__name__} is registered already")
     rule = PytreeRule(cls, _flatten_attributes, lambda static, leaves: _with_attributes(cls, static, leaves))
+    meet_imported()  # an array of a library may reach `cls` before it reaches us
     RULES.append(rule)
     for library in _MET:
         _REGISTER[library](rule)

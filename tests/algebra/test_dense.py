@@ -187,6 +187,30 @@ def test_from_dense_round_trip(xp):
     for_all(xp, body, pairs, examples=80)
 
 
+def test_a_stored_negative_zero_stays_one(xp):
+    """Where no place repeats nothing is added to it, in any order of the entries; an implicit zero is +0."""
+    rng = np.random.default_rng(4)
+    dense = rng.choice([-0.0, 0.0, 1.5, -2.0], (6, 5))
+    nx, x = sp.namespace(xp.module), xp.asarray(dense)
+    for axis in (0, 1, (0, 1), ()):
+        t = sp.from_dense(x, axis=axis)
+        order = xp.asarray(rng.permutation(t.stored))
+        coords = tuple(xp.take(i, order, axis=0) for i in t.coords)
+        values = xp.take(t.values, order, axis=0)
+        shuffled = IndexedSlices(coords[0] if isinstance(axis, int) else coords, values, t.shape, axis=axis, unique=True)
+        for u in (t, shuffled):
+            for result, expected in (
+                (u.densify(), dense),
+                (u.coalesce(), dense),
+                (nx.permute_dims(u, (1, 0)), dense.T),
+                (nx.maximum(u, u), dense),
+                (u[1:4], dense[1:4]),
+                (nx.linalg.outer(u[2, :] if axis != () else u[2], xp.asarray([2.0, 0.0])), np.outer(dense[2], [2.0, 0.0])),
+            ):
+                assert np.array_equal(np.signbit(oracle.to_numpy(sp.densify(result))), np.signbit(expected))
+            assert np.array_equal(oracle.to_numpy(sp.densify(nx.signbit(u))), np.signbit(dense))
+
+
 def test_add_n(xp):
     def body(items):
         dense = sum(oracle.loop_densify(x) if isinstance(x, sp.Tangent) else oracle.to_numpy(x) for x in items)

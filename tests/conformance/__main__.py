@@ -1,6 +1,6 @@
 """Run the official array API test suite on tangents and on the bare backend, and print three scores.
 
-    python -m tests.conformance --suite PATH [--backend numpy|torch|array_api_strict] [--examples N] [-k EXPR] [--report DIR]
+    python -m tests.conformance --suite PATH [--backend numpy|torch|array_api_strict] [--examples N] [-k EXPR] [--report DIR] [--scores FILE]
 
 PATH is a checkout of data-apis/array-api-tests with its submodule ``array-api``. Every run is derandomized, so the namespace and the
 bare backend are drawn the same examples.
@@ -103,6 +103,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--examples", type=int, default=20, help="Hypothesis examples a test")
     parser.add_argument("-k", dest="expression", default="", help="pytest's -k: part of the suite")
     parser.add_argument("--report", type=Path, help="a folder in which the outcomes of every test are left as JSON")
+    parser.add_argument("--scores", type=Path, help="a JSON file in which the scores of this backend are put")
     given = parser.parse_args(arguments)
     suite = given.suite.resolve()
     if not (suite / "array_api_tests").is_dir() or not (suite / "array-api" / "spec").is_dir():
@@ -113,6 +114,10 @@ def main(arguments: list[str] | None = None) -> int:
         scores = measure(suite, given.backend, given.examples, given.expression, folder)
     print(f"{given.backend}, {given.examples} examples a test, derandomized")
     print(scores.described(DECLARED, partial=bool(given.expression)))
+    if given.scores:
+        known = json.loads(given.scores.read_text()) if given.scores.exists() else {}
+        known[given.backend] = {"examples": given.examples, **scores.counted(DECLARED)}
+        given.scores.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
     return 1 if scores.unexcused(DECLARED) else 0
 
 

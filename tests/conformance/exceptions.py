@@ -60,11 +60,12 @@ DECLARED: tuple[Exemption, ...] = (
         stored=True,
     ),
     Exemption(
-        "signed zeros: what is not stored is +0, whatever it is divided by; it is not added to a stored -0; and a sum begins at +0, "
+        "signed zeros: what is not stored is +0, whatever it is multiplied with or divided by; it is not added to a stored -0; and a sum begins at +0, "
         "so that two summands that are -0 after a division make +0",
         (
             *_cases(_DIVIDE, "x1_i is +0 and x2_i < 0", "isfinite(x1_i) and x1_i < 0 and x2_i is +infinity"),
             *_cases(_ADD, "x1_i is -0 and x2_i is +0", "x1_i is +0 and x2_i is -0"),
+            "test_outer",
         ),
         stored=True,
     ),

@@ -50,7 +50,8 @@ def _complex(real: np.ndarray, imag: np.ndarray, dtype: Any) -> np.ndarray:
 def in_disorder(dense: Any, *, stored: bool = False) -> st.IndexedSlices:
     """A dense array as slices along some axes: those that are zero left out, some split in two, some ids negative, all shuffled.
 
-    The same array always gives the same slices. Zero is +0 alone; -0 is stored. With `stored` every element is, once.
+    The same array always gives the same slices. Zero is +0 alone; -0 is stored. With `stored` every element is, once. Where nothing was
+    split the slices are known not to repeat.
     """
     x = np.asarray(to_numpy(dense))
     rng = np.random.default_rng(zlib.crc32(x.tobytes(), x.ndim))
@@ -73,7 +74,9 @@ def in_disorder(dense: Any, *, stored: bool = False) -> st.IndexedSlices:
 
     xp, device = array_api_compat.array_namespace(dense), array_api_compat.device(dense)
     values = xp.asarray(xp.asarray(rows), dtype=dense.dtype, device=device)
-    return st.IndexedSlices(tuple(xp.asarray(i, device=device) for i in ids), values, x.shape, axis=axes, unique=stored)
+    return st.IndexedSlices(
+        tuple(xp.asarray(i, device=device) for i in ids), values, x.shape, axis=axes, unique=not parted.any()
+    )
 
 
 def _some_axes(ndim: int, rng: np.random.Generator) -> tuple[int, ...]:

@@ -95,21 +95,40 @@ class Scores(NamedTuple):
         """The tests that fail beyond the backend's own for no declared reason."""
         return [test for test in self.beyond if not self.excused_by(test, declared)]
 
-    def described(self, declared: Sequence[Exemption], *, partial: bool = False) -> str:
-        """The scores as text; after a part of the suite nothing is said of exemptions without use."""
-        beyond, failing = self.beyond, self.unexcused(declared)
-        ours, bare, kept = _passed(self.ours), _passed(self.bare), _passed(self.ours) & _passed(self.raising)
-        lines = [
-            f"failures beyond the backend's own: {len(failing)}, and {len(beyond) - len(failing)} excused",
-            f"passed / collected: {len(ours)} / {len(self.ours)}, the bare backend {len(bare)} / {len(self.bare)}",
-            f'structure, passed under densify_policy("raise") / passed: {len(kept)} / {len(ours)} = {len(kept) / max(1, len(ours)):.3f}',
-        ]
+    def counted(self, declared: Sequence[Exemption]) -> dict[str, int]:
+        """The scores as numbers: of tests, and of the functions that can keep structure by the table."""
+        ours, kept = _passed(self.ours), _passed(self.ours) & _passed(self.raising)
         able, held = {t for t in ours if can_keep(t)}, {t for t in kept if can_keep(t)}
         by_name = {name for t in able if (name := function_of(t))}
         whole = [n for n in by_name if all(t in held for t in able if function_of(t) == n and "special_cases" not in t)]
-        lines += [
-            f"  of tests of functions that can keep structure by the table: {len(held)} / {len(able)} = {len(held) / max(1, len(able)):.3f}",
-            f"  of these functions, those that pass all their own tests so: {len(whole)} / {len(by_name)} = {len(whole) / max(1, len(by_name)):.3f}",
+        failing = len(self.unexcused(declared))
+        return {
+            "beyond": failing,
+            "excused": len(self.beyond) - failing,
+            "passed": len(ours),
+            "collected": len(self.ours),
+            "bare_passed": len(_passed(self.bare)),
+            "bare_collected": len(self.bare),
+            "kept": len(kept),
+            "kept_of_able": len(held),
+            "able": len(able),
+            "functions_kept": len(whole),
+            "functions_able": len(by_name),
+        }
+
+    def described(self, declared: Sequence[Exemption], *, partial: bool = False) -> str:
+        """The scores as text; after a part of the suite nothing is said of exemptions without use."""
+        beyond, failing, n = self.beyond, self.unexcused(declared), self.counted(declared)
+
+        def share(part: str, of: str) -> str:
+            return f"{n[part]} / {n[of]} = {n[part] / max(1, n[of]):.3f}"
+
+        lines = [
+            f"failures beyond the backend's own: {n['beyond']}, and {n['excused']} excused",
+            f"passed / collected: {n['passed']} / {n['collected']}, the bare backend {n['bare_passed']} / {n['bare_collected']}",
+            f'structure, passed under densify_policy("raise") / passed: {share("kept", "passed")}',
+            f"  of tests of functions that can keep structure by the table: {share('kept_of_able', 'able')}",
+            f"  of these functions, those that pass all their own tests so: {share('functions_kept', 'functions_able')}",
         ]
         lines += [f"FAILED {test}\n    {last_error(self._text(test))}" for test in failing]
         for exemption in declared:

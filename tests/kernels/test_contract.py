@@ -130,11 +130,34 @@ def test_nan_propagates(xp, kernels, op):
         assert np.isfinite(got).sum() == 7
 
 
+def without_repeats(case, seed):
+    """As many ids as a case has, padding for those that an axis of its size has no room for."""
+    ids = np.random.default_rng(seed).permutation(case.size)[: len(case.ids)].astype(case.ids.dtype)
+    return np.concatenate([ids, np.full(len(case.ids) - len(ids), case.size, case.ids.dtype)])
+
+
+def test_densify_of_ids_that_do_not_repeat(xp, kernels):
+    def body(case, seed):
+        ids, rows = without_repeats(case, seed), np.array(case.rows)
+        if "float" in case.dtype:
+            rows[rows == 0.5] = -0.0
+        given = ref.give(xp, rows, case.dtype)
+        got = kernels.densify(ref.give(xp, ids), given, case.size, unique=True)
+        same_dtype(got, given)
+        want = np.zeros((case.size, *rows.shape[1:]), rows.dtype)
+        for i, row in zip(ids, rows, strict=True):
+            if i != case.size:
+                want[i] = row
+        check(got, want, case.dtype)
+        if "float" in case.dtype:
+            np.testing.assert_array_equal(np.signbit(ref.take(got)), np.signbit(want))
+
+    for_all(xp, body, ref.cases(xp, special=True), st.integers(0, 99), examples=120)
+
+
 def test_put(xp, kernels):
     def body(case, seed):
-        # The ids do not repeat, padding may.
-        ids = np.random.default_rng(seed).permutation(case.size)[: len(case.ids)].astype(case.ids.dtype)
-        ids = np.concatenate([ids, np.full(len(case.ids) - len(ids), case.size, case.ids.dtype)])
+        ids = without_repeats(case, seed)
         dst, before = ref.give(xp, case.more(case.size), case.dtype), case.more(case.size)
         got = kernels.put(dst, ref.give(xp, ids), ref.give(xp, case.rows, case.dtype))
         want = before.copy()
@@ -246,6 +269,7 @@ CALLS = {
     "densify": lambda k, dst, ids, rows: k.densify(ids, rows, dst.shape[0]),
     "scatter_add": lambda k, dst, ids, rows: k.scatter_add(dst, ids, rows),
     "put": lambda k, dst, ids, rows: k.put(dst, ids, rows),
+    "densify, unique": lambda k, dst, ids, rows: k.densify(ids, rows, dst.shape[0], unique=True),
     "unique_inverse": lambda k, dst, ids, rows: k.unique_inverse(ids, dst.shape[0]),
     "coalesce": lambda k, dst, ids, rows: k.coalesce(ids, rows, dst.shape[0]),
     "max": lambda k, dst, ids, rows: k.scatter_reduce("max", dst, ids, rows),
@@ -281,7 +305,7 @@ def check_fault_on_a_device(xp, kernels, call, before, ids, rows):
     size = len(before)
     bad = (ids < 0) | (ids > size)
     # A put of repeated ids has no defined result.
-    kept = np.sort(np.unique(ids, return_index=True)[1]) if call == "put" else np.arange(len(ids))
+    kept = np.sort(np.unique(ids, return_index=True)[1]) if call in ("put", "densify, unique") else np.arange(len(ids))
     ids, bad, rows = ids[kept], bad[kept], rows[kept]
     given = (ref.give(xp, before.copy()), ref.give(xp, ids), ref.give(xp, rows))
     padded = np.where(bad, size, ids).astype(ids.dtype)

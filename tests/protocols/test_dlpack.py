@@ -21,7 +21,8 @@ def test_a_library_takes_a_tangent(pair):
     t, dense = pair
     with st.densify_policy("allow"):
         assert np.allclose(np.from_dlpack(t), dense)
-        assert np.allclose(oracle.to_numpy(st.namespace(t).from_dlpack(t)), dense)
+        for options in ({}, {"copy": True}, {"device": t.device}):
+            assert np.allclose(oracle.to_numpy(st.namespace(t).from_dlpack(t, **options)), dense)
     assert tuple(map(int, t.__dlpack_device__())) == (1, 0)
 
 
@@ -29,5 +30,9 @@ def test_the_policy_is_asked_and_nothing_is_shared(pair):
     t, _ = pair
     with st.densify_policy("raise"), pytest.raises(st.DensifyError, match="__dlpack__ has no compact answer"):
         t.__dlpack__()
-    with pytest.raises(BufferError, match="copy=False cannot be met"):
-        t.__dlpack__(copy=False)
+    nx = st.namespace(t)
+    with st.densify_policy("raise"), pytest.raises(st.DensifyError, match="from_dlpack has no compact answer"):
+        nx.from_dlpack(t)
+    for refused in (lambda: t.__dlpack__(copy=False), lambda: nx.from_dlpack(t, copy=False)):
+        with pytest.raises(BufferError, match="copy=False cannot be met"):
+            refused()

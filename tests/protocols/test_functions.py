@@ -63,6 +63,30 @@ NUMPY = [
     lambda x: np.isin(x, [1.0]),
     lambda x: np.linalg.inv(x[:3] + np.eye(3)),
     lambda x: np.result_type(x, np.float32).itemsize,
+    # What the standard has not
+    lambda x: (np.iscomplexobj(x), np.isrealobj(x), np.iscomplexobj(x + 0j), np.isrealobj(x * 1j)),
+    lambda x: np.ravel(x),
+    lambda x: np.copy(x),
+    lambda x: np.swapaxes(x[None], 0, -1),
+    lambda x: (np.fliplr(x), np.flipud(x)),
+    lambda x: (np.atleast_1d(x), np.atleast_2d(x[:, 0]), *np.atleast_2d(x[0], 2.0)),
+    lambda x: np.vstack([x, x[0], np.ones((1, 3))]),
+    lambda x: (np.hstack([x, x]), np.hstack([x[0], [1.0, 2.0]])),
+    lambda x: np.column_stack([x, x[:, 0], np.arange(5)]),
+    lambda x: (np.append(x, x), np.append(x, x[:2], axis=0), np.append([1.0], x)),
+    lambda x: (*np.split(x, [1, 4]), *np.split(x, 3, axis=1), *np.array_split(x, 2), *np.array_split(x, 2, axis=-1)),
+    lambda x: (np.dot(x, x.T), np.dot(x, np.ones(3)), np.dot(np.ones(5), x), np.dot(x, 2.0), np.dot(x[0], x[0])),
+    lambda x: (np.inner(x, x), np.inner(x[0], np.arange(3)), np.vdot(x, x * 1j), np.vdot(x * 1j, np.ones((5, 3)))),
+    lambda x: (np.ptp(x), np.ptp(x, axis=0), np.ptp(x, 1, keepdims=True)),
+    lambda x: (np.flatnonzero(x), np.argwhere(x)),
+    lambda x: (np.allclose(x, x + 1e-9), np.allclose(x, x[0]), np.array_equal(x, x), np.array_equal(x, x[0])),
+    lambda x: (
+        np.add.reduce(x),
+        np.add.reduce(x, axis=None),
+        np.maximum.reduce(x, axis=1),
+        np.minimum.reduce(x, keepdims=True),
+    ),
+    lambda x: (np.multiply.reduce(x), np.logical_or.reduce(x, axis=1), np.logical_and.reduce(x)),
 ]
 
 
@@ -189,3 +213,21 @@ def test_torch_refuses_what_it_does_not_know():
     ):
         with pytest.raises(TypeError):
             call()
+
+
+@pytest.mark.parametrize(
+    "call, error",
+    [
+        (lambda x: np.ravel(x, order="F"), "takes no argument 'order'"),
+        (lambda x: np.dot(x, x.T, out=np.zeros((5, 5))), "takes no argument 'out'"),
+        (lambda x: np.allclose(x, x, equal_nan=True), "takes no argument 'equal_nan'"),
+        (lambda x: np.split(x, 2), "axis of size 5 cannot be split into 2 equal parts"),
+        (lambda x: np.array_split(x, 0), "at least 1, not 0"),
+        (lambda x: np.vdot(x, x[:2]), "equally many elements, not 15 and 6"),
+        (lambda x: np.vdot(x, x.T), "equal shapes"),
+    ],
+)
+def test_what_numpy_composed_functions_refuse(call, error):
+    t = IndexedSlices(np.array([1, 3, 1]), values(), (5, 3))
+    with pytest.raises((TypeError, ValueError), match=error):
+        call(t)

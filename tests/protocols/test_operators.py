@@ -89,7 +89,9 @@ def test_ufuncs_into_an_array():
     with pytest.raises(TypeError, match="immutable"):
         np.add(t, 1.0, out=t)
     with pytest.raises(TypeError):
-        np.add.reduce(t)
+        np.add.accumulate(t)
+    with pytest.raises(TypeError):
+        np.add.reduce(t, initial=1.0)
     with pytest.raises(TypeError):
         np.add(t, t, where=np.array([True, False, True]))
 

@@ -76,3 +76,47 @@ def test_law(run, name):
         raise failed[name]
     for seed in SEEDS:
         check(given[seed][name], expected(name, *RUNS[run], seed, run.startswith("built")))
+
+
+def test_reads_of_broadcast_values_at_ids_out_of_range():
+    """Where an axis is held once for all its positions, an id out of range reads 0 there too, as it does from the dense array."""
+    import jax.numpy as jnp
+    import numpy as np
+
+    import sparsetangent as st
+    from sparsetangent.testing import oracle
+
+    ids, others = np.array([0, 4, -1, 9, -7]), np.array([2, 1, 0, 3, 2])
+    row = st.IndexedSlices(jnp.asarray([1, 1]), jnp.asarray([[2.0, 3.0, 4.0], [0.5, 0.0, 1.0]]), (2, 3))
+    tangents = {
+        "fill": st.Fill(jnp.asarray(2.5), (4, 3)),
+        "slab": NAMESPACE.broadcast_to(st.IndexedSlices((), jnp.asarray([[1.0, 2.0, 3.0]]), (3,), axis=()), (4, 3)),
+        "an axis of size 1": st.IndexedSlices(jnp.asarray([0, 2]), jnp.asarray([[1.5], [2.0]]), (4, 1)),
+        "a stored axis beside": NAMESPACE.broadcast_to(row[:, None, :], (2, 4, 3)),
+    }
+    axes = {"a stored axis beside": 1}
+    for name, t in tangents.items():
+        dense, axis = oracle.loop_densify(t), axes.get(name, 0)
+        inside = (ids >= -4) & (ids < 4)
+        want = np.take(dense, np.where(inside, ids, 0), axis=axis) * inside.reshape(-1, *(1,) * (dense.ndim - axis - 1))
+        got = jax.jit(lambda t, i, axis=axis: st.densify(NAMESPACE.take(t, i, axis=axis)))(t, jnp.asarray(ids))
+        assert np.array_equal(np.asarray(got), want), name
+        got = jax.jit(lambda d, i, axis=axis: st.rules.take(d, i, axis))(jnp.asarray(dense), jnp.asarray(ids))
+        assert np.array_equal(np.asarray(got), want), name
+
+    def pairs(t, i, j):
+        return st.densify(t[i, j])
+
+    for name in ("fill", "slab", "an axis of size 1"):
+        t = tangents[name]
+        dense = oracle.loop_densify(t)
+        want = [
+            dense[i, j] if -dense.shape[0] <= i < dense.shape[0] and j < dense.shape[1] else 0.0
+            for i, j in zip(ids, others, strict=True)
+        ]
+        assert np.array_equal(np.asarray(jax.jit(pairs)(t, jnp.asarray(ids), jnp.asarray(others))), want), name
+    both = tangents["a stored axis beside"]
+    dense = oracle.loop_densify(both)
+    want = np.array([dense[j % 2, i] if -4 <= i < 4 else np.zeros(3) for i, j in zip(ids, others, strict=True)])
+    got = jax.jit(lambda t, j, i: st.densify(t[j, i]))(both, jnp.asarray(others % 2), jnp.asarray(ids))
+    assert np.array_equal(np.asarray(got), want)

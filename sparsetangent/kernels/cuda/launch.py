@@ -122,7 +122,6 @@ class CudaKernels(GenericKernels):
 
     @_on_device_of(1)
     def densify(self, ids: Array, rows: Array, size: int, *, unique: bool = False) -> Array:
-        """As the contract says. With `unique` the caller vouches that no id repeats, and nothing needs to be sorted."""
         check_rows(ids, rows)
         ids, rows = id_array(self.device, ids), stored(self.device, rows)
         if unique and rows.nbytes > _INVERSE_BYTES * size:

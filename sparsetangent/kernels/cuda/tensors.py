@@ -88,10 +88,10 @@ class TorchCudaKernels(TorchKernels):
     def check_errors(self) -> None:
         self._cuda.check_errors()
 
-    def densify(self, ids: Array, rows: Array, size: int) -> Array:
+    def densify(self, ids: Array, rows: Array, size: int, *, unique: bool = False) -> Array:
         if not self._ours(ids, rows):
-            return super().densify(ids, rows, size)
-        return self._made(lambda ids, rows: self._cuda.densify(ids, rows, size), ids, rows)
+            return super().densify(ids, rows, size, unique=unique)
+        return self._made(lambda ids, rows: self._cuda.densify(ids, rows, size, unique=unique), ids, rows)
 
     def scatter_add(self, dst: Array, ids: Array, rows: Array, alpha: Any = 1) -> Array:
         if isinstance(alpha, torch.Tensor) or not self._ours(dst, ids, rows):
