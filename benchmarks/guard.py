@@ -2,7 +2,7 @@
 
 Only ratios of runs that took turns are compared, since times differ from machine to machine, and only of the fastest of many, since a
 busy machine makes some of them ten times as long. What moved by more than a third is
-printed; a ratio more than twice the committed one, in three tries, fails. ``--write`` commits the ratios of now, the median of three runs.
+printed; a ratio more than twice the committed one, in four tries, fails. ``--write`` commits the ratios of now, the median of four runs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .measure import Result
 __all__ = ["ratios"]
 
 COMMITTED = Path(__file__).with_name("ratios.json")
-_TOLD, _FAILS, _TRIES = 4 / 3, 2.0, 3
+_TOLD, _FAILS, _TRIES = 4 / 3, 2.0, 4
 # Not every machine has a compiler, and JAX's threads wait for cores where others are at work.
 _LEFT_OUT = ("c loop", "jax", "jitted")
 
