@@ -179,10 +179,10 @@ def _norm_of(frame: Frame) -> Array:
     """The norm of the dense array of one frame, of shape ()."""
     backend = frame.backend
     frame = distinct(promote(frame, _held(backend, frame.values.dtype)))
-    magnitudes = frame._replace(values=backend.xp.abs(frame.values))
+    magnitudes = frame.with_values(backend.xp.abs(frame.values))
     axes = tuple(range(len(frame.shape)))
     scale = magnitude_scale(magnitudes.values)
-    squares = magnitudes._replace(values=(magnitudes.values / scale) ** 2)
+    squares = magnitudes.with_values((magnitudes.values / scale) ** 2)
     total = distinct(sum_frame(squares, axes, keepdims=False)).values
     return backend.xp.sqrt(total[0, ...]) * scale if frame.n else scale * 0
 

@@ -289,7 +289,7 @@ def _where(keep: Callable[[Array, Array], Array]) -> Callable[[Cotangent], Cotan
         mask = keep(_places(frame, ndim - 2), _places(frame, ndim - 1))
         zero = frame.backend.xp.zeros((), dtype=frame.values.dtype, device=device_of(frame.values))
         values = frame.backend.xp.where(mask, frame.values, zero)
-        return IndexedSlices._of(frame._replace(values=values)) if isinstance(t, Tangent) else values[0, ...]
+        return IndexedSlices._of(frame.with_values(values)) if isinstance(t, Tangent) else values[0, ...]
 
     return masked
 

@@ -184,7 +184,7 @@ def scaled(leaf: Any, factor: Any) -> Any:
         number = backend.xp.astype(number, held if is_complex else real, copy=False)
         if isinstance(leaf, Tangent):
             frame = promote(leaf._frame(), held)
-            return like(leaf, promote(frame._replace(values=frame.values * number), dtype))
+            return like(leaf, promote(frame.with_values(frame.values * number), dtype))
     return _cast(_cast(leaf, held) * number, dtype)
 
 

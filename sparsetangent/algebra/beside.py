@@ -86,7 +86,7 @@ def beside(t: Frame, array: Frame, function: Callable[[Array, Array], Array]) ->
     """A function of the values of a frame and of an array's elements there; an array without axes stays one, for its promotion."""
     if array.shape:
         return blank_padding(result) if (result := quotient(t, array, function)).padded else result
-    result = t._replace(values=function(t.values, array.values[0, ...]))
+    result = t.with_values(function(t.values, array.values[0, ...]))
     return blank_padding(result) if t.padded else result
 
 

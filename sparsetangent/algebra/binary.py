@@ -65,7 +65,7 @@ def with_number(name: str, a: Any, b: Any) -> Any:
 
     if keeps_zero(name, *operands, backend=backend):
         frame = distinct(frame)
-        return like(t, frame._replace(values=on_array(frame.values)))
+        return like(t, frame.with_values(on_array(frame.values)))
     return on_array(implicit(t, name))
 
 

@@ -100,7 +100,7 @@ def _holds_nowhere(a: Any, b: Any, differ: Any) -> bool:
 
 def _cast(frame: Frame, dtype: Any) -> Frame:
     frame = coalesce(frame)
-    return frame._replace(values=frame.backend.xp.astype(frame.values, dtype, copy=False))
+    return frame.with_values(frame.backend.xp.astype(frame.values, dtype, copy=False))
 
 
 def _dense(x: Any) -> Array:

@@ -363,7 +363,7 @@ def from_dense(x: Array, *, axis: int | tuple[int, ...] = 0) -> IndexedSlices:
     frame = Frame(axes, ids, rows, tuple(x.shape), unique=True, ordered=True)
     (key,), bound, _ = frame_key(frame)
     rows = backend.kernels.gather(xp.reshape(rows, (bound, *rows.shape[len(sizes) :])), key)
-    return IndexedSlices._of(frame._replace(values=rows))
+    return IndexedSlices._of(frame.with_values(rows))
 
 
 def _bitwise_nonzero(x: Array, backend: Backend) -> Array:

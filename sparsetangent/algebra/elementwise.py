@@ -31,9 +31,9 @@ def unary(name: str, structure: Structure) -> Callable[[Tangent], Any]:
         if (
             structure is Structure.LINEAR and frame.values.dtype != frame.backend.xp.bool
         ):  # NumPy's conj makes integers of bools
-            return like(x, frame._replace(values=function(frame.values)))
+            return like(x, frame.with_values(function(frame.values)))
         frame = distinct(frame)
-        return like(x, frame._replace(values=function(frame.values)))
+        return like(x, frame.with_values(function(frame.values)))
 
     def on_fill(x: Fill, /) -> Fill:
         return Fill._of(getattr(backend_of(x.value).xp, name)(x.value), x.shape)

@@ -45,7 +45,7 @@ def _position(name: str, fold: Reduction, x: Tangent, axis: int | None, keepdims
     number = as_axis(axis, x.ndim)
     frame = distinct(frame)
     found = _along_stored(frame, number, fold) if number in frame.axes else _along_dense(name, frame, number)
-    found = found._replace(values=backend.xp.astype(found.values, dtype, copy=False))
+    found = found.with_values(backend.xp.astype(found.values, dtype, copy=False))
     return settle(x, found if keepdims else squeeze(found, (number,)))
 
 
@@ -84,7 +84,7 @@ def _along_stored(frame: Frame, axis: int, fold: Reduction) -> Frame:
     stored = kernels.scatter_reduce("min", start, group, here, True)
     missing = xp.reshape(_first_missing(ids, group, groups, frame), (-1, *(1,) * len(inner)))
     zero = xp.where(best.values == 0, missing, last) if not _is_bool(frame) else xp.where(best.values, last, missing)
-    found = best._replace(values=xp.where(zero < stored, zero, stored))
+    found = best.with_values(xp.where(zero < stored, zero, stored))
     found = found._replace(values=xp.reshape(found.values, (*found.values.shape, 1)), shape=(*found.shape, 1))
     return permute_frame(found, tuple(order.index(a) for a in range(len(order))))
 

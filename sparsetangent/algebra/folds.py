@@ -125,7 +125,7 @@ def _make_dense(frame: Frame, axes: tuple[int, ...]) -> Frame:
     inner = list(frame.values.shape[1:])
     for a in sorted(axes):
         inner.insert(dense.index(a), 1)
-    return frame._replace(values=frame.backend.xp.reshape(frame.values, (frame.values.shape[0], *inner)))
+    return frame.with_values(frame.backend.xp.reshape(frame.values, (frame.values.shape[0], *inner)))
 
 
 def _with_zero(op: ReduceOp, values: Array, backend: Backend) -> Array:

@@ -86,7 +86,7 @@ def expand(frame: Frame, axes: tuple[int, ...] | None = None) -> Frame:
     full = tuple(frame.shape[a] if a in wanted else n for a, n in zip(frame.dense_axes, frame.values.shape[1:], strict=True))
     if full == tuple(frame.values.shape[1:]):
         return frame
-    return frame._replace(values=frame.backend.xp.broadcast_to(frame.values, (frame.n, *full)))
+    return frame.with_values(frame.backend.xp.broadcast_to(frame.values, (frame.n, *full)))
 
 
 def store(frame: Frame, axes: Sequence[int]) -> Frame:
@@ -231,4 +231,4 @@ def promote(frame: Frame, dtype: DType) -> Frame:
         return frame
     if not cast_is_linear(backend, frame.values.dtype, dtype):
         frame = distinct(frame)
-    return frame._replace(values=backend.xp.astype(frame.values, dtype))
+    return frame.with_values(backend.xp.astype(frame.values, dtype))

@@ -62,7 +62,7 @@ def _slice(frame: Frame, axis: int, positions: range) -> Frame:
     if axis not in frame.axes:
         place = 1 + frame.dense_axes.index(axis)
         if frame.values.shape[place] != 1:
-            frame = frame._replace(values=_sliced(frame.values, place, positions, xp))
+            frame = frame.with_values(_sliced(frame.values, place, positions, xp))
         return frame._replace(shape=shape)
     i = frame.axes.index(axis)
     ids, (start, step) = frame.ids[i], (positions.start, positions.step)

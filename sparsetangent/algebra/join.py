@@ -133,7 +133,7 @@ def quotient(a: Frame, b: Frame, operation: Callable[[Array, Array], Array]) -> 
     found = b._replace(ids=tuple(ids[axis] for axis in b.axes), values=rows)
     elsewhere = {axis: ids[axis] for axis in a.axes if axis not in b.axes}
     divisor = read(found, elsewhere, _positions(a) if b.axes else None)
-    return a._replace(values=operation(a.values, _beside(a, divisor)))
+    return a.with_values(operation(a.values, _beside(a, divisor)))
 
 
 def lookup(frame: Frame, at: Mapping[int, Array]) -> Array:
@@ -155,7 +155,7 @@ def union(a: Frame, b: Frame, operation: Callable[[Array, Array], Array]) -> Fra
     axes = tuple(sorted({*a.axes, *b.axes}))
     a, b = (coalesce(store(f, axes)) for f in (a, b))
     if not axes:
-        return a._replace(values=operation(_only(a), _only(b)))
+        return a.with_values(operation(_only(a), _only(b)))
     xp, kernels = a.backend.xp, a.backend.kernels
     (left, right), bound, flat = make_keys([a.ids, b.ids], a.stored_sizes, padded=a.padded or b.padded)
     keys, inverse = kernels.unique_inverse(xp.concat([left, right]), bound)
@@ -207,7 +207,7 @@ def _is_array(frame: Frame) -> bool:
 def _at_entries_of(a: Frame, array: Frame, operation: Callable[[Array, Array], Array]) -> Frame:
     """The values of `a` with those of a dense array at its entries; repeats and order stay as they are."""
     at = dict(zip(a.axes, a.ids, strict=True))
-    return a._replace(values=operation(a.values, _beside(a, read(array, at))))
+    return a.with_values(operation(a.values, _beside(a, read(array, at))))
 
 
 def _beside(frame: Frame, rows: Array) -> Array:

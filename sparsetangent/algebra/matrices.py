@@ -49,7 +49,7 @@ def _triangle(name: str, x: Tangent, k: int) -> Any:
         return IndexedSlices._of(keep(frame, xp.reshape(inside, (-1,))))
     frame = expand(frame, tuple(a for a in (rows, columns) if a not in frame.axes))
     zero = xp.zeros((1,) * frame.values.ndim, dtype=frame.values.dtype, device=device_of(frame.values))
-    return IndexedSlices._of(frame._replace(values=xp.where(inside, frame.values, zero)))
+    return IndexedSlices._of(frame.with_values(xp.where(inside, frame.values, zero)))
 
 
 @implements("tril", Tangent)

@@ -34,7 +34,7 @@ def _combined(name: str, a: Any, b: Any, combine: Combine, linear: tuple[bool, b
         for x, f, is_linear in zip((a, b), frames, linear, strict=True)
     )
     result = combine(left, right, getattr(xp, name))
-    return IndexedSlices._of(result._replace(values=xp.astype(result.values, dtype, copy=False)))
+    return IndexedSlices._of(result.with_values(xp.astype(result.values, dtype, copy=False)))
 
 
 @implements("multiply", Tangent, Tangent)
@@ -95,7 +95,7 @@ def _intersection(name: str) -> None:
         left, right = operand_frames(a, b)
         dtype, xp = common_dtype(name, left, right), left.backend.xp
         result = product(distinct(left), distinct(right), getattr(xp, name))
-        return IndexedSlices._of(result._replace(values=xp.astype(result.values, dtype, copy=False)))
+        return IndexedSlices._of(result.with_values(xp.astype(result.values, dtype, copy=False)))
 
     for pair in ((Tangent, Tangent), (Tangent, Array), (Array, Tangent)):
         implements(name, *pair)(intersection)

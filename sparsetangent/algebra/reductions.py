@@ -63,7 +63,7 @@ def _held_sum(frame: Frame, axes: tuple[int, ...], keepdims: bool) -> Frame:
 
 
 def _cast(frame: Frame, dtype: DType) -> Frame:
-    return frame._replace(values=frame.backend.xp.astype(frame.values, dtype, copy=False))
+    return frame.with_values(frame.backend.xp.astype(frame.values, dtype, copy=False))
 
 
 @implements("mean", Tangent)
@@ -75,7 +75,7 @@ def mean(x: Tangent, /, *, axis: Axis = None, keepdims: bool = False) -> Any:
     if count == 0:
         return _of_empty(x, "mean", axes, keepdims)
     frame = _held_sum(promote(x._frame(), dtype), axes, keepdims)
-    return settle(x, _cast(frame._replace(values=frame.values / count), dtype))
+    return settle(x, _cast(frame.with_values(frame.values / count), dtype))
 
 
 def _of_empty(x: Tangent, name: str, axes: tuple[int, ...], keepdims: bool, **kwargs: Any) -> Any:
@@ -114,7 +114,7 @@ def _folding(name: str, fold: Reduction, *, prepare: Callable[[Frame], Frame] | 
 
 
 def _as_bool(frame: Frame) -> Frame:
-    return frame._replace(values=frame.values != 0) if frame.values.dtype != frame.backend.xp.bool else frame
+    return frame.with_values(frame.values != 0) if frame.values.dtype != frame.backend.xp.bool else frame
 
 
 _folding("max", MAX)
@@ -146,17 +146,17 @@ def vector_norm(x: Tangent, /, *, axis: Axis = None, keepdims: bool = False, ord
         # One implicit zero makes a negative order 0; an empty vector is a case of its own for each order.
         return xp.linalg.vector_norm(implicit(x, "vector_norm"), axis=axis, keepdims=keepdims, ord=ord)
     held = frame.backend.kernels.accumulator(dtype)
-    frame = _cast(frame._replace(values=xp.abs(frame.values)), held)
+    frame = _cast(frame.with_values(xp.abs(frame.values)), held)
     if abs(ord) == inf:
         folded = reduce_frame(frame, axes, MAX if ord > 0 else MIN, keepdims) if axes else frame
     elif ord == 0:
-        counted = frame._replace(values=xp.astype(frame.values != 0, held))
+        counted = frame.with_values(xp.astype(frame.values != 0, held))
         folded = distinct(sum_frame(counted, axes, keepdims))
     else:
         scale = magnitude_scale(frame.values) if ord == 2 and len(axes) == x.ndim else 1
-        powers = frame._replace(values=(frame.values / scale) ** ord)
+        powers = frame.with_values((frame.values / scale) ** ord)
         folded = distinct(sum_frame(powers, axes, keepdims))
-        folded = folded._replace(values=folded.values ** (1 / ord) * scale)
+        folded = folded.with_values(folded.values ** (1 / ord) * scale)
     return settle(x, _cast(folded, dtype))
 
 

@@ -40,7 +40,7 @@ def where(condition: Any, x1: Any, x2: Any, /) -> Any:
     (chosen, *_) = operand_frames(condition, *(x for x in tangents if x is not condition))
     chosen = distinct(chosen)
     if chosen.values.dtype != xp.bool:
-        chosen = chosen._replace(values=chosen.values != 0)
+        chosen = chosen.with_values(chosen.values != 0)
     then, other = (promote(f, dtype) for f in operand_frames(*arrays))
     shape = broadcast_shapes(chosen.shape, then.shape, other.shape)
     zero = xp.zeros((), dtype=dtype, device=device_of(then.values))
@@ -143,4 +143,4 @@ def _leaves_zero(bounds: dict[str, Any], x: Tangent) -> bool:
 
 
 def _clipped(frame: Frame, bounds: dict[str, Any]) -> Frame:
-    return frame._replace(values=frame.backend.xp.clip(frame.values, **bounds))
+    return frame.with_values(frame.backend.xp.clip(frame.values, **bounds))

@@ -94,14 +94,14 @@ def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Any:
     frame = x1._frame()
     xp = frame.backend.xp
     if isinstance(x1, Fill):
-        return like(x1, frame._replace(values=_is_in(frame.values, x2, invert, xp)))
+        return like(x1, frame.with_values(_is_in(frame.values, x2, invert, xp)))
     is_number = isinstance(x2, (bool, int, float, complex))
     if not is_number and not frame.backend.kernels.concrete(x2):
         return _is_in(implicit(x1, "isin"), x2, invert, xp)
     if (x2 == 0 if is_number else bool(xp.any(x2 == 0))) != invert:
         return _is_in(implicit(x1, "isin"), x2, invert, xp)
     frame = distinct(frame)
-    return like(x1, frame._replace(values=_is_in(frame.values, x2, invert, xp)))
+    return like(x1, frame.with_values(_is_in(frame.values, x2, invert, xp)))
 
 
 def _is_in(x1: Any, x2: Any, invert: bool, xp: Any) -> Array:

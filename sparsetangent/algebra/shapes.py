@@ -168,7 +168,7 @@ def flip(x: Tangent, /, *, axis: int | tuple[int, ...] | None = None) -> Any:
     frame = x._frame()
     dense = tuple(1 + i for i, a in enumerate(frame.dense_axes) if a in axes and frame.values.shape[1 + i] != 1)
     if dense:
-        frame = frame._replace(values=frame.backend.xp.flip(frame.values, axis=dense))
+        frame = frame.with_values(frame.backend.xp.flip(frame.values, axis=dense))
     return like(x, _map_ids(frame, {a: _reversed(frame.shape[a]) for a in axes if a in frame.axes}))
 
 
@@ -205,7 +205,7 @@ def roll(x: Tangent, /, shift: int | tuple[int, ...], *, axis: int | tuple[int, 
     frame = x._frame()
     for i, a in enumerate(frame.dense_axes):
         if a in by and frame.values.shape[1 + i] > 1:
-            frame = frame._replace(values=frame.backend.xp.roll(frame.values, by[a], axis=1 + i))
+            frame = frame.with_values(frame.backend.xp.roll(frame.values, by[a], axis=1 + i))
     return like(x, _map_ids(frame, {a: _shifted(n, frame.shape[a]) for a, n in by.items() if a in frame.axes}))
 
 

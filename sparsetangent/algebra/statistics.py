@@ -48,7 +48,7 @@ def _spread(name: str, x: Tangent, axis: Axis, correction: float, keepdims: bool
     squares = _squares(frame, axes, count)
     values = squares.values / (count - correction)
     values = backend.xp.sqrt(values) if name == "std" else values
-    result = squares._replace(values=backend.xp.astype(values, dtype, copy=False))
+    result = squares.with_values(backend.xp.astype(values, dtype, copy=False))
     if not keepdims:
         result = sum_frame(result, axes, keepdims=False)
     return settle(x, result)
@@ -67,7 +67,7 @@ def _squares(frame: Frame, axes: tuple[int, ...], count: int) -> Frame:
     """
     xp = frame.backend.xp
     means = coalesce(sum_frame(frame, axes, keepdims=True))
-    means = means._replace(values=means.values / count)
+    means = means.with_values(means.values / count)
     apart = quotient(frame, means, lambda v, m: _squared(v - m, frame.backend))
     apart = blank_padding(apart) if apart.padded else apart
     squares = coalesce(sum_frame(apart, axes, keepdims=True))
@@ -80,7 +80,7 @@ def _squares(frame: Frame, axes: tuple[int, ...], count: int) -> Frame:
     held = coalesce(sum_frame(counted, tuple(a for a in axes if a in frame.axes), keepdims=True))
     missing = (stored - held.values) * (count // stored)
     implicit = xp.where(missing > 0, missing * _squared(means.values, frame.backend), xp.zeros_like(missing))
-    return squares._replace(values=squares.values + implicit)
+    return squares.with_values(squares.values + implicit)
 
 
 def _squared(x: Array, backend: Backend) -> Array:

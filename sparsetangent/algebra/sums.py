@@ -77,7 +77,7 @@ def _full_form(frames: Sequence[Frame]) -> Frame:
 
 
 def _negated(frame: Frame) -> Frame:
-    return frame._replace(values=frame.backend.xp.negative(frame.values))
+    return frame.with_values(frame.backend.xp.negative(frame.values))
 
 
 def _register(name: str, signed: Any) -> None:

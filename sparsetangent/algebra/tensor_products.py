@@ -65,7 +65,7 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     if left.shape[a_axis] != right.shape[b_axis]:
         raise ValueError(f"vecdot contracts axes of sizes {left.shape[a_axis]} and {right.shape[b_axis]}")
     if facts(left.backend, left.values.dtype).kind == "complex":
-        left = left._replace(values=left.backend.xp.conj(left.values))
+        left = left.with_values(left.backend.xp.conj(left.values))
     a_rest = left.shape[:a_axis] + left.shape[a_axis + 1 :]
     b_rest = right.shape[:b_axis] + right.shape[b_axis + 1 :]
     a_labels, b_labels, out = batch_labels(a_rest, b_rest, range(1, 1 + max(len(a_rest), len(b_rest))))

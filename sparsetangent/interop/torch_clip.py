@@ -163,4 +163,4 @@ def _with_values(g: torch.Tensor, change: Callable[[torch.Tensor], torch.Tensor]
     if not g.is_sparse:
         return change(g)
     merged = from_torch(g).coalesce()
-    return to_torch(IndexedSlices._of(merged._frame()._replace(values=change(merged.values))))
+    return to_torch(IndexedSlices._of(merged._frame().with_values(change(merged.values))))

@@ -202,7 +202,7 @@ def _intake(t: Any, op: str, wire: torch.dtype | None) -> list[Frame]:
         if op == "mean" and not (frame.values.is_floating_point() or frame.values.is_complex()):
             raise TypeError(f"a mean needs a floating or complex dtype, not {frame.values.dtype}")
         frame = without_padding(frame)
-        frames.append(frame._replace(values=frame.values.detach()))
+        frames.append(frame.with_values(frame.values.detach()))
     return frames
 
 

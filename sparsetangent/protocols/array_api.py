@@ -9,7 +9,7 @@ from typing import Any
 
 import array_api_compat
 
-from ..backend import backend_of, is_array, torch_is_compiling
+from ..backend import backend_of, is_array
 from ..registry import EXTENSIONS, MAIN, TABLE, Structure, apply, implements
 from ..types import Tangent
 from .signatures import signature_of
@@ -32,8 +32,7 @@ class TangentNamespace:
         if name.startswith("_") and name not in ("__array_namespace_info__", "__array_api_version__", "__version__"):
             raise AttributeError(f"{self.__name__} has no attribute {name!r}")
         value = self._find(name)
-        if not torch_is_compiling():  # what is made while torch compiles has no signature
-            self.__dict__[name] = value
+        self.__dict__[name] = value
         return value
 
     def _find(self, name: str) -> Any:
@@ -87,7 +86,7 @@ def _creating(name: str, xp: Any, theirs: Callable[..., Any] | None) -> Callable
 def _named(function: Callable[..., Any], name: str, theirs: Callable[..., Any] | None) -> Callable[..., Any]:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = getattr(theirs, "__doc__", None)
-    if not torch_is_compiling() and (signature := signature_of(name)) is not None:
+    if (signature := signature_of(name)) is not None:
         function.__signature__ = signature  # type: ignore[attr-defined]
     return function
 

@@ -153,4 +153,4 @@ def _divided_by_count(frame: Frame) -> Frame:
     counts = xp.where(counts == 0, xp.ones_like(counts), counts)  # padding counts nothing
     counts = xp.reshape(counts, (-1, *(1,) * (frame.values.ndim - 1)))
     scaled = promote(frame, dtype).values / counts
-    return frame._replace(values=xp.astype(scaled, frame.values.dtype, copy=False))
+    return frame.with_values(xp.astype(scaled, frame.values.dtype, copy=False))
