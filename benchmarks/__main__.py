@@ -21,10 +21,13 @@ def environment(threads: int) -> dict[str, str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--full", action="store_true", help="every size (about 25 minutes); the default is --quick")
+    parser.add_argument("--full", action="store_true", help="every size (within 25 minutes); the default is --quick")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", action="append", help="a table; may be given again")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument(
+        "--minutes", type=float, default=20, help="after these, what is left is run once instead of three times"
+    )
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     if "BENCHMARK_CHILD" not in os.environ:  # thread counts are read when libraries are imported
@@ -40,7 +43,10 @@ def main() -> int:
     results: list[Result] = []
     started = time.monotonic()
     for name in options.only or TABLES:
-        found = [measured(case, budget=1.0 if options.full else 0.5) for case in TABLES[name](grids.get(name, []))]
+        found = []
+        for case in TABLES[name](grids.get(name, [])):
+            late = time.monotonic() - started > 60 * options.minutes
+            found.append(measured(case, budget=1.0 if options.full else 0.5, least=1 if late else 3, most=1 if late else 15))
         show(found)
         results += found
         if options.json:  # what is measured is kept, should the run be stopped

@@ -6,7 +6,7 @@ from itertools import product
 
 from .inputs import Grid
 
-__all__ = ["FULL", "QUICK"]
+__all__ = ["FULL", "GUARD", "QUICK"]
 
 _COMMON: Grid = [
     (10**4, 10**5, 64, "float32", "uniform"),
@@ -44,11 +44,25 @@ QUICK: dict[str, Grid] = {
     "crossover": [(10**5, n, 64, "float32", "uniform") for n in (10**2, 10**4, 10**5)],
     "optimizer": _COMMON[1:2],
 }
+# Small enough for the cache, so that ratios hold from machine to machine, and large enough to be no matter of calls.
+_GUARD: Grid = [
+    (10**5, 10**4, 16, "float32", "uniform"),
+    (10**4, 10**4, 64, "float32", "Zipf 1.1"),
+    (10**4, 10**5, 1, "float32", "uniform"),
+]
+GUARD: dict[str, Grid] = {
+    **dict.fromkeys(("densify", "add_into", "coalesce", "multiply", "norm"), _GUARD),
+    "optimizer": _GUARD[:1],
+}
 FULL: dict[str, Grid] = {
     "densify": _SUMS,
     "add_into": [*_SUMS, *_all((10**7,), _ENTRIES, (1, 16))],
     "coalesce": _SUMS,
-    "accumulate": [*_all(_SIZES, (10**4, 10**5), (1, 64)), *_all((10**4,), (10**5,), (64,), "Zipf 1.1")],
+    "accumulate": [
+        *_all(_SIZES, (10**4, 10**5), (1, 16)),
+        (10**6, 10**5, 64, "float32", "uniform"),
+        (10**4, 10**5, 64, "float32", "Zipf 1.1"),
+    ],
     "gather": [*_all(_SIZES, _ENTRIES[1:], _WIDTHS), *_SPOT],
     "multiply": _all(_SIZES, _ENTRIES[1:3], (16, 64)),
     "norm": _all(_SIZES, _ENTRIES[1:3], (16, 64)),

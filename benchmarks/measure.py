@@ -41,30 +41,37 @@ class Result(NamedTuple):
     peak: dict[str, int]
 
 
-def measured(case: Case, *, budget: float, most: int = 15) -> Result:
-    """Runs of all contenders in turn, so that what disturbs the machine disturbs all of them.
+def measured(
+    case: Case, *, budget: float, least: int = 3, most: int = 15, figure: Callable[[list[float]], float] = median
+) -> Result:
+    """Runs of all contenders in turn, another one first each time, so that what disturbs the machine disturbs all of them.
 
-    As many rounds as fit into `budget` seconds, at least 3 and an odd number.
+    As many rounds as fit into `budget` seconds, at least `least` and an odd number; `figure` is what is made of them.
     """
     able = {name: run for name, run in case.peers.items() if _is_able(run)}
     runs = {**case.ours, **able}
     for run in case.ours.values():  # imports, compiles and warms up
         _wait(run())
-    peak, loops = {}, {}
-    for name, run in runs.items():
-        before = _resident("VmRSS") if _forget_highest() else 0
-        loops[name] = _loops(run)
-        peak[name] = max(0, _resident("VmHWM") - before) if before else 0
+    loops = {name: _loops(run) for name, run in runs.items()}
     times: dict[str, list[float]] = {name: [] for name in runs}
+    peak = dict.fromkeys(runs, 0)
     started = time.perf_counter()
     for done in range(most):
-        if done >= 3 and done % 2 and time.perf_counter() - started > budget:
+        if done >= least and done % 2 and time.perf_counter() - started > budget:
             break
-        for name, run in runs.items():
+        for name, run in _rotated(list(runs.items()), done):
+            before = _resident("VmRSS") if done == 0 and _forget_highest() else 0
             times[name].append(_seconds(run, loops[name]))
-    found = {name: 1e3 * median(x) for name, x in times.items()}
+            if before:
+                peak[name] = max(0, _resident("VmHWM") - before)
+    found = {name: 1e3 * figure(x) for name, x in times.items()}
     ours, peers = ({name: found[name] for name in part} for part in (case.ours, able))
     return Result(case.table, case.on, ours, peers, floor_ms(case.nbytes), peak)
+
+
+def _rotated(runs: list[tuple[str, Run]], places: int) -> list[tuple[str, Run]]:
+    first = places % len(runs)
+    return runs[first:] + runs[:first]
 
 
 def _is_able(run: Run) -> bool:
@@ -78,7 +85,7 @@ def _is_able(run: Run) -> bool:
 
 def _loops(run: Run) -> int:
     """How often to run for one figure: small things until a millisecond has passed."""
-    once = _seconds(run, 1)
+    once = _seconds(run, 1)  # the second run: the first one may have compiled
     return max(1, min(1000, int(1e-3 / max(once, 1e-7))))
 
 

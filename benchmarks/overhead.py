@@ -90,10 +90,10 @@ def structure(grid: Grid) -> Iterator[Case]:
 
 
 def growth(grid: Grid) -> Iterator[Case]:
-    """The sum of k gradients of 100 rows each: the cost must be linear in k."""
-    for k in (10, 100, 1000):
-        rows = rows_of(100, 64, "float32")
-        parts = [st.IndexedSlices(ids_of(10**6, 100 + i, "uniform")[:100], rows, (10**6, 64)) for i in range(k)]
+    """The sum of k gradients of 100 narrow rows each: the cost must be linear in k. (All of them fit into the cache.)"""
+    for k in (100, 300, 1000):
+        rows = rows_of(100, 4, "float32")
+        parts = [st.IndexedSlices(np.random.default_rng(i).integers(0, 10**6, 100), rows, (10**6, 4)) for i in range(k)]
         for name, call in (("add_n", st.add_n), ("Accumulator", _accumulated)):
             yield Case("linear in k", {"call": name, "k": k}, on_both(bound(call, parts)), {}, 2 * k * rows.nbytes)
 

@@ -257,18 +257,19 @@ def _clipped_coo(t: Any) -> Any:
     return merged * min(1.0, 1.0 / float(merged.values().norm()))
 
 
+# Those of which something is demanded come first.
 TABLES: dict[str, Callable[[Grid], Iterator[Case]]] = {
     "densify": densify,
     "add_into": add_into,
     "coalesce": coalesce,
-    "accumulate": accumulate,
     "gather": gather,
-    "multiply": multiply,
-    "norm": norm,
-    "crossover": crossover,
     "optimizer": optimizers.optimizer,
     "tiny": overhead.tiny,
     "structure": overhead.structure,
     "growth": overhead.growth,
     "length": length,
+    "accumulate": accumulate,
+    "multiply": multiply,
+    "norm": norm,
+    "crossover": crossover,
 }

@@ -154,7 +154,7 @@ _OTHER: dict[str, Callable[[Target, Result], float | None]] = {
 
 
 def _growth(cells: Sequence[Result], column: str, key: str, each: bool) -> list[float]:
-    """The time of each cell over that of the smallest of its call; with `each`, both a unit of what grows."""
+    """The time of the largest cell over that of the smallest of each call; with `each`, both a unit of what grows."""
 
     def call(r: Result) -> str:
         return str({name: value for name, value in r.on.items() if name != key})
@@ -162,7 +162,7 @@ def _growth(cells: Sequence[Result], column: str, key: str, each: bool) -> list[
     found = []
     for _, group in groupby(sorted(cells, key=call), key=call):
         first, *rest = sorted(group, key=lambda r: r.on[key])
-        for r in rest:
+        for r in rest[-1:]:
             scale = r.on[key] / first.on[key] if each else 1
             found.append(r.ours[column] / first.ours[column] / scale)
     return found

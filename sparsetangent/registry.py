@@ -32,7 +32,6 @@ __all__ = [
     "Scalar",
     "Structure",
     "apply",
-    "apply_pair",
     "implements",
     "names",
     "resolve",

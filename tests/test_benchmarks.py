@@ -114,7 +114,8 @@ def test_verdicts():
         (Target("densify", "numpy", "floor", "at most", 3, "median", {"n": ("<=", 100), "d": 64}), 4.0, False),
         (Target("densify", "numpy", "best peer", "at least", 1, "worst"), 0.5, False),
         (Target("densify", "numpy", "best peer", "at least", 1, "worst", {}, ("a",)), 1.5, True),
-        (Target("densify", "numpy", "the smallest n", "at most", 2, "worst"), 3.0, False),
+        (Target("densify", "numpy", "the smallest n", "at most", 2, "worst"), 1.5, True),
+        (Target("densify", "numpy", "the smallest n, for each", "at most", 2, "worst"), 0.015, True),
         (Target("densify", "torch", "a", "at most", 1), None, None),
     ):
         (found,) = verdicts(results, [target])

@@ -250,6 +250,24 @@ def test_under_jit_with_padding_and_traced_numbers():
     np.testing.assert_allclose(new_v, v, rtol=1e-5)
 
 
+def test_donated_tables_are_reused_under_jit():
+    """A functional update copies a table, unless the caller's jit gives its memory away."""
+    jax = pytest.importorskip("jax", reason="JAX is not installed")
+    import jax.numpy as jnp
+
+    rng = np.random.default_rng(0)
+    table, ids, rows = rng.standard_normal((50, 3)).astype(np.float32), np.array([4, 1, 4]), np.ones((3, 3), np.float32)
+
+    def train(table, ids, rows):
+        return update_rows(table, IndexedSlices(ids, rows, (50, 3)).coalesce(size=3), steps.sgd(0.5))[0]
+
+    given = jnp.array(table)
+    new = jax.jit(train, donate_argnums=0)(given, jnp.asarray(ids), jnp.asarray(rows))
+    np.subtract.at(table, ids, 0.5 * rows)
+    np.testing.assert_allclose(new, table, rtol=1e-6)
+    assert given.is_deleted()
+
+
 def test_a_torch_parameter():
     torch = pytest.importorskip("torch", reason="torch is not installed")
     weight = torch.nn.Parameter(torch.ones(3, 1))

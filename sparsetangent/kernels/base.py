@@ -19,6 +19,9 @@ Conventions, in force for every method:
 - ``dst`` is written in place where the backend is `mutable` and the result is always returned, so one calling style serves
   every backend. Everything is checked before the first write, and ``rows`` may overlap ``dst``.
 - ``rows`` and ``dst`` have equal dtypes; casting is the caller's business.
+
+Two methods more are no part of the contract, and used where a backend has them: `GenericKernels.update_rows`, a step of an optimizer in
+place, and `NumpyKernels.product_of_others`. Either may give None, and the caller then does without.
 """
 
 from typing import Any, Literal, Protocol, TypeAlias

@@ -14,7 +14,7 @@ from ..algebra.fallback import densified
 from ..policy import note_densify
 from ..registry import TABLE, Structure, apply, implements
 from ..types import Tangent
-from ..types.tangent import plain_number
+from ..types.operators import plain_number
 from .calls import read_call
 from .composed import COMPOSED
 

@@ -1,8 +1,7 @@
-"""The abstract base: what every tangent has, and the operators, which look the registry up."""
+"""The abstract base: what every tangent has."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -12,61 +11,17 @@ import numpy as np
 from ..backend import backend_of, is_array
 from ..dtypes import facts
 from ..kernels.base import Array, DType, Namespace
-from ..registry import Dispatched, apply, apply_pair
+from ..registry import apply
 from .frame import Frame
+from .operators import Operators
 
 if TYPE_CHECKING:
     from .indexed_slices import IndexedSlices
 
-__all__ = ["Tangent", "is_operand", "plain_number"]
+__all__ = ["Tangent"]
 
 
-def is_operand(x: Any) -> bool:
-    """Whether `x` may stand beside a tangent in an operation: a tangent, an array or a Python number."""
-    return isinstance(x, (Tangent, int, float, complex)) or is_array(x)
-
-
-def plain_number(x: Any, t: Tangent) -> Any:
-    """A NumPy scalar beside a tangent of another library is a Python number; all else stays as it is."""
-    if isinstance(x, np.generic) and not isinstance(t._frame().values, np.ndarray):
-        return x.item()
-    return x
-
-
-_NUMBERS = frozenset((bool, int, float, complex))
-
-
-def _operand(x: Any, t: Tangent) -> Any:
-    """`x` as it stands beside a tangent in an operation, or NotImplemented."""
-    if type(x) in _NUMBERS or isinstance(x, Tangent):  # seen at a glance
-        return x
-    return plain_number(x, t) if is_operand(x) else NotImplemented
-
-
-def _left(name: str) -> Callable[[Tangent, Any], Any]:
-    def operator(self: Tangent, other: Any) -> Any:
-        other = _operand(other, self)
-        return other if other is NotImplemented else apply_pair(name, self, other)
-
-    return operator
-
-
-def _right(name: str) -> Callable[[Tangent, Any], Any]:
-    def operator(self: Tangent, other: Any) -> Any:
-        other = _operand(other, self)
-        return other if other is NotImplemented else apply_pair(name, other, self)
-
-    return operator
-
-
-def _unary(name: str) -> Callable[[Tangent], Any]:
-    def operator(self: Tangent) -> Any:
-        return apply(name, self)
-
-    return operator
-
-
-class Tangent(Dispatched):
+class Tangent(Operators):
     """A compact gradient: an object that stands for a dense array that is zero, or constant, almost everywhere.
 
     ``densify(f(t)) == f(densify(t))`` for every public operation `f`. Structural zeros are strong: ``t * inf`` leaves the
@@ -111,7 +66,6 @@ class Tangent(Dispatched):
     """
 
     __slots__ = ("__weakref__",)
-    __hash__ = None  # type: ignore[assignment]  # equality is elementwise, as for arrays
 
     # What a type gives
 
@@ -376,27 +330,6 @@ class Tangent(Dispatched):
         """What `repr` shows; leaves that are no arrays (pytrees hold anything) are shown by their type."""
         values = self._frame().values
         return [f"shape={self.shape}", f"dtype={dtype_name(values)}", *where(values)]
-
-    # Operators: the left operand first, whichever side the tangent is on
-
-    __add__, __radd__ = _left("add"), _right("add")
-    __sub__, __rsub__ = _left("subtract"), _right("subtract")
-    __mul__, __rmul__ = _left("multiply"), _right("multiply")
-    __truediv__, __rtruediv__ = _left("divide"), _right("divide")
-    __floordiv__, __rfloordiv__ = _left("floor_divide"), _right("floor_divide")
-    __mod__, __rmod__ = _left("remainder"), _right("remainder")
-    __pow__, __rpow__ = _left("pow"), _right("pow")
-    __matmul__, __rmatmul__ = _left("matmul"), _right("matmul")
-    __and__, __rand__ = _left("bitwise_and"), _right("bitwise_and")
-    __or__, __ror__ = _left("bitwise_or"), _right("bitwise_or")
-    __xor__, __rxor__ = _left("bitwise_xor"), _right("bitwise_xor")
-    __lshift__, __rlshift__ = _left("bitwise_left_shift"), _right("bitwise_left_shift")
-    __rshift__, __rrshift__ = _left("bitwise_right_shift"), _right("bitwise_right_shift")
-    __eq__, __ne__ = _left("equal"), _left("not_equal")
-    __lt__, __le__ = _left("less"), _left("less_equal")
-    __gt__, __ge__ = _left("greater"), _left("greater_equal")
-    __neg__, __pos__ = _unary("negative"), _unary("positive")
-    __abs__, __invert__ = _unary("abs"), _unary("bitwise_invert")
 
 
 def dtype_name(x: Any) -> str:

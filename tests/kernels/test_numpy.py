@@ -113,3 +113,38 @@ k.densify(ids, np.ones((2, 1000)), 4)
 assert "scipy.sparse" in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("loop", ["there", "moved"])
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int8", "uint16", "int64", "float16", "float32", "float64", "complex64", "longdouble"]
+)
+def test_many_rows_added_in_place(dtype, loop, monkeypatch):
+    """Beyond the sizes at which `ufunc.at` is quickest: SciPy's loop where it is, and a merge where it is not or cannot be used."""
+    if loop == "moved":
+        monkeypatch.setattr("sparsetangent.kernels.numpy._product_loop", lambda: None)
+    rng = np.random.default_rng(4)
+    factors = (
+        [1, -1] if dtype == "uint16" else [1, -1, 3] if dtype in ("int8", "int64") else [1, 0] if dtype == "bool" else [1, -0.5]
+    )
+    for size, n in ((900, 800), (5, 800)):
+        for alpha in factors + ([0.5j] if dtype == "complex64" else []):
+            ids = np.where(rng.random(n) < 0.1, size, rng.integers(0, size, n)).astype(np.int32 if n % 3 else np.int64)
+            rows, whole = ref.values(rng, (n, 4), dtype), ref.values(rng, (size, 8), dtype)
+            for dst in (whole[:, :4].copy(), whole[:, ::2]):
+                want = dst.astype(np.float32 if dtype == "float16" else dtype)
+                for i, row in zip(ids.tolist(), rows.astype(want.dtype), strict=True):
+                    if i < size and dtype == "bool":
+                        want[i] |= row & bool(alpha)
+                    elif i < size:
+                        want[i] += (row * np.asarray(alpha).astype(want.dtype)).astype(want.dtype)
+                assert NumpyKernels().scatter_add(dst, ids, rows, alpha) is dst
+                np.testing.assert_allclose(dst, want.astype(dtype), rtol=4e-3 if dtype == "float16" else 1e-4, atol=1e-3)
+
+
+def test_rows_in_the_memory_of_what_they_are_added_to():
+    whole = np.random.default_rng(0).standard_normal((600, 4))
+    want = whole.copy()
+    want[:] += whole[::-1]
+    NumpyKernels().scatter_add(whole, np.arange(600), whole[::-1])
+    np.testing.assert_array_equal(whole, want)
