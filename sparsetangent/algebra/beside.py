@@ -52,16 +52,18 @@ def leaves_zeros(name: str, y: Array, zero: Array, *, on_right: bool) -> bool:
     xp = backend.xp
     if BINARY[name] is Structure.VALUE:
         test = (_RIGHT if on_right else _LEFT).get(name)
-        if test is None or facts(backend, y.dtype).kind in ("bool", "complex"):
+        kind = facts(backend, y.dtype).kind
+        if test is None or (kind in ("bool", "complex") and name != "equal"):
             return False
-        return bool(xp.all(test(y, xp)))
+        return bool(xp.all(y if kind == "bool" else test(y, xp)))
     with np.errstate(all="ignore"):
         result = getattr(xp, name)(*((zero, y) if on_right else (y, zero)))
     return not bool(xp.any(result if result.dtype == xp.bool else result != 0))
 
 
 def at_entries(name: str, left: Frame, right: Frame) -> Frame | None:
-    """A binary function at the entries of the one frame that has stored axes, if all elements of the other leave zeros; else None.
+    """A binary function at the entries of the one frame that has stored axes, if all elements of the other leave zeros, or if no zero
+    is implicit; else None.
 
     An array of the result's shape is looked through only for a function that such an array may leave compact by the table: for another
     the dense answer takes no more than it does.
@@ -76,7 +78,8 @@ def at_entries(name: str, left: Frame, right: Frame) -> Frame | None:
         return None
     xp = t.backend.xp
     zero = xp.zeros((1,) * max(array.values.ndim - 1, 1), dtype=t.values.dtype, device=device_of(t.values))
-    if not leaves_zeros(name, array.values[0, ...], zero, on_right=on_right):
+    full = BINARY[name] is Structure.VALUE and stores_all(align(t, shape))
+    if not full and not leaves_zeros(name, array.values[0, ...], zero, on_right=on_right):
         return None
     function = getattr(xp, name)
     return beside(distinct(t), array, function if on_right else lambda x, y: function(y, x))

@@ -13,7 +13,7 @@ from ..kernels.base import Array as AnyArray
 from ..registry import BINARY, Array, Scalar, Structure, implements
 from ..types import Fill, IndexedSlices, Tangent, Zero
 from .beside import at_entries, stores_all
-from .dense import dense_of, implicit
+from .dense import dense_of, holds_all, implicit
 from .frames import align, broadcast_shapes, distinct
 from .join import union
 from .wrap import like, operand_frames
@@ -44,7 +44,7 @@ def by_zero(name: str, a: Any, b: Any) -> Any:
             return IndexedSlices._of(union(left, right, function))
     if (kept := at_entries(name, left, right)) is not None:
         return IndexedSlices._of(kept)
-    covered = any(not isinstance(x, Tangent) and tuple(x.shape) == shape for x in (a, b))
+    covered = any(holds_all(f, shape) for f in frames)
     dense = [
         x if not isinstance(x, Tangent) else dense_of(f) if covered else implicit(x, name, shape)
         for x, f in zip((a, b), frames, strict=True)

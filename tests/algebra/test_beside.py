@@ -115,6 +115,38 @@ def test_one_of_two_compacts_has_no_implicit_zero(xp, name):
                 applied(xp, name, t, partly, True)
 
 
+@pytest.mark.parametrize("name", ["floor_divide", "remainder", "pow", "equal", "less_equal", "greater_equal"])
+def test_a_number_beside_a_compact_without_implicit_zeros(xp, name):
+    rows = np.random.default_rng(5).choice([0.5, 2.0, 3.0], SHAPE)
+    order = [3, 0, 5, 1, 4, 2]
+    full = IndexedSlices(xp.asarray([*order, 3]), xp.asarray(np.concatenate([rows[order], rows[3:4]])), SHAPE)
+    with st.densify_policy("raise"):
+        for y in (2.0, 0.5):
+            for on_left in (True, False):
+                check(xp, name, full, xp.asarray(y), on_left, compact=True)
+                check(xp, name, full, xp.asarray([y, 3.0, 0.25]), on_left, compact=True)
+
+
+def test_equal_of_bools_and_complex_numbers(xp):
+    t = IndexedSlices(xp.asarray([1, 3, 1]), xp.astype(xp.asarray([1.0, 2.0, 0.5]), xp.complex64), (5,))
+    yes = IndexedSlices(xp.asarray([1, 3, 1]), xp.asarray([True, True, False]), (5,))
+    with st.densify_policy("raise"):
+        for u, y, compact in ((t, [1.5, 2j, 1, 1, 3], True), (t, [1.5, 2j, 0, 1, 3], False), (yes, [True] * 5, True)):
+            y = np.array(y, np.complex64 if u is t else bool)
+            check(xp, "equal", u, xp.asarray(y), True, compact)
+        check(xp, "equal", t, xp.asarray(np.complex64(1.5)), True, compact=True)
+        with pytest.raises(st.DensifyError):
+            applied(xp, "equal", yes, xp.asarray(False), True)
+
+
+def test_whole_arrays_of_the_result_s_shape_cover_it(xp):
+    whole = IndexedSlices((), xp.asarray([[1.0, -2.0, 0.0]]), (3,), axis=())
+    small = IndexedSlices((), xp.asarray([[1.0]]), (1,), axis=())
+    with st.densify_policy("raise"):
+        result = st.namespace(xp.module).greater_equal(whole, small)
+    assert oracle.to_numpy(st.densify(result)).tolist() == [True, False, False]
+
+
 def test_integers(xp):
     t = IndexedSlices(xp.asarray([1, 3, 1]), xp.asarray([7, -5, 4]), (5,))
     dense = oracle.loop_densify(t)
