@@ -142,7 +142,7 @@ FAULTS = {
         "algebra/shapes.py", "xp.where(inside, new, old)", "new", "tests/transforms/test_jax_jit.py tests/types"
     ),
     "an infinite factor": Fault(
-        "algebra/products.py", "abs(number) == inf or", "False or", "tests/algebra/test_dense.py -k numpy"
+        "algebra/products.py", "number - number != 0 or", "False or", "tests/algebra/test_dense.py -k numpy"
     ),
     "a label on which nothing depends": Fault(
         "algebra/contractions.py",
