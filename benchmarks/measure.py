@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
+import sys
 import time
 from collections.abc import Callable
 from functools import cache
@@ -52,18 +54,18 @@ def measured(
     runs = {**case.ours, **able}
     for run in case.ours.values():  # imports, compiles and warms up
         _wait(run())
-    loops = {name: _loops(run) for name, run in runs.items()}
+    loops, peak = {}, {}
+    for name, run in runs.items():  # the second runs, none of which compiles
+        before = _resident("VmRSS") if _forget_highest() else 0
+        loops[name] = _loops(run)
+        peak[name] = max(0, _resident("VmHWM") - before) if before else 0
     times: dict[str, list[float]] = {name: [] for name in runs}
-    peak = dict.fromkeys(runs, 0)
     started = time.perf_counter()
     for done in range(most):
         if done >= least and done % 2 and time.perf_counter() - started > budget:
             break
         for name, run in _rotated(list(runs.items()), done):
-            before = _resident("VmRSS") if done == 0 and _forget_highest() else 0
             times[name].append(_seconds(run, loops[name]))
-            if before:
-                peak[name] = max(0, _resident("VmHWM") - before)
     found = {name: 1e3 * figure(x) for name, x in times.items()}
     ours, peers = ({name: found[name] for name in part} for part in (case.ours, able))
     return Result(case.table, case.on, ours, peers, floor_ms(case.nbytes), peak)
@@ -85,7 +87,7 @@ def _is_able(run: Run) -> bool:
 
 def _loops(run: Run) -> int:
     """How often to run for one figure: small things until a millisecond has passed."""
-    once = _seconds(run, 1)  # the second run: the first one may have compiled
+    once = _seconds(run, 1)
     return max(1, min(1000, int(1e-3 / max(once, 1e-7))))
 
 
@@ -98,7 +100,14 @@ def _seconds(run: Run, loops: int) -> float:
 
 
 def _forget_highest() -> bool:
-    """Let the kernel count the highest resident size from now on; False where it cannot."""
+    """Let the kernel count the highest resident size from now on; False where it cannot.
+
+    What the allocator keeps of earlier runs is given back first, or a run that takes it again would seem to need nothing.
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if trim is None:
+        return False
+    trim(0)
     try:
         Path("/proc/self/clear_refs").write_text("5")
     except OSError:

@@ -43,7 +43,7 @@ def optimizer(grid: Grid) -> Iterator[Case]:
                     peers["torch sparse"] = _torch_step(torch, peer, options, tables[0], coo(torch, ids, rows, (size, d)))
             if on["dtype"] == "float32" and name in ("sgd", "adagrad") and (loops := c_loops()):
                 peers["c loop"] = _c_step(loops, name, tables, ids, rows)
-            moved = min(len(ids), size) * d * rows.itemsize
+            moved = len(np.unique(ids)) * d * rows.itemsize
             yield Case("optimizer rows", {"step": name, **on}, ours, peers, rows.nbytes + 2 * (1 + states) * moved)
 
 

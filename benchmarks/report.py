@@ -14,6 +14,9 @@ from .targets import Verdict
 
 __all__ = ["as_json", "show", "show_verdicts"]
 
+# Of smaller peaks nothing is printed; the JSON has all.
+_TOLD = 2**24
+
 
 def show(results: Sequence[Result]) -> None:
     """One table of one question: milliseconds of ours, and for floor and peers how many times as long as each of ours they take."""
@@ -28,6 +31,19 @@ def show(results: Sequence[Result]) -> None:
     for r in results:
         cells = [_cell(r.ours.get(name), r.floor) for name in ours] + [_cell(r.peers.get(name), r.floor) for name in peers]
         table.add_row(*(str(r.on.get(k, "")) for k in keys), *cells, f"{r.floor:.3g}")
+    Console(width=220).print(table)
+    if any(bytes_ >= _TOLD for r in results for bytes_ in r.peak.values()):
+        _show_peaks(results, keys, [*ours, *peers])
+
+
+def _show_peaks(results: Sequence[Result], keys: list[str], names: list[str]) -> None:
+    table = Table(title=f"{results[0].table}: memory at the peak beyond what was held before, MiB")
+    for name in (*keys, *names):
+        table.add_column(escape(name), justify="right")
+    for r in results:
+        table.add_row(
+            *(str(r.on.get(k, "")) for k in keys), *(f"{r.peak[n] / 2**20:.1f}" if n in r.peak else "" for n in names)
+        )
     Console(width=220).print(table)
 
 
