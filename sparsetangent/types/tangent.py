@@ -245,10 +245,8 @@ class Tangent(Dispatched):
 
         Parameters
         ----------
-        device : device
-            As the library names it.
-        stream : optional
-            As the library takes it.
+        device, stream : device, optional
+            As the library names and takes them.
 
         Returns
         -------
