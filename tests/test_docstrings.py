@@ -2,9 +2,9 @@
 
 What is public: the functions and classes in ``__all__`` of the modules in `MODULES`, and the members of those classes. The rule, by kind:
 
-- A function, or a class that takes parameters, has a one-line summary; **Parameters**, each by name, in order, with a type and a description, which for an array tells
-  its shape and its dtype; **Returns** where something is returned; **Raises**, unless it is one of `CANNOT_FAIL`; **Examples**, two at
-  least, each with what it gives.
+- A function, or a class that takes parameters, has a one-line summary; **Parameters**, each by name with a type and a description, which
+  for an array tells its shape and its dtype (or refers: "As for ..."); **Returns** where something is returned; **Raises**, unless it is
+  one of `CANNOT_FAIL`; **Examples**, two at least, each with what it gives.
 - A class that takes none (an exception, a marker, an enumeration) has a sentence and one example.
 - A method has the same without **Raises** (its class or the function that it calls states that), and one example: its own, or a line of its
   class's examples that calls it.
@@ -45,8 +45,8 @@ MODULES = [
     *(f"sparsetangent.interop.{name}" for name in NEIGHBOURS),
     *(f"sparsetangent.testing{name}" for name in ("", ".laws", ".operations", ".oracle", ".plugin", ".strategies")),
 ]
-# What numpydoc's validator must not find: no section unknown, doubled or out of order, a summary of one line that ends, and parameters and
-# results that are named, typed and described.
+# What numpydoc's validator must not find: sections unknown, doubled or out of order; a summary that has no end or two lines; parameters or
+# results without a name or a description.
 CODES = ["GL03", "GL06", "GL07", "GL08", "PR01", "PR02", "PR07", "PR10", "RT01", "RT03", "SS01", "SS03", "SS06", "YD01"]
 # numpydoc takes a parameter `cls` for a class method's, and an enumeration's metaclass for its signature.
 EXCUSED = {"sparsetangent.register_tangent": "PR02", "sparsetangent.registry.Structure": "PR01"}

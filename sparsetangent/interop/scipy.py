@@ -154,7 +154,8 @@ def _entries(t: Tangent) -> tuple[Frame, Any, str, str]:
         raise TypeError(
             f"t must be of NumPy or CuPy arrays, not of {library}; convert it first (sparsetangent.interop.convert)"
         )
-    if library == "numpy" and t.dtype.name in ("float16", "bfloat16"):
-        raise ValueError(f"t is of dtype {t.dtype.name}, which SciPy's sparse arrays do not have; cast it first")
     module, coo, csr = _SPARSE[library]
-    return everything_stored(t), import_module(module), coo, csr
+    frame = everything_stored(t)
+    if library == "numpy" and (name := frame.values.dtype.name) in ("float16", "bfloat16"):
+        raise ValueError(f"t is of dtype {name}, which SciPy's sparse arrays do not have; cast it first")
+    return frame, import_module(module), coo, csr

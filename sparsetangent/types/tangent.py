@@ -211,10 +211,8 @@ class Tangent(Operators):
 
         Parameters
         ----------
-        device : device
-            As the library names it.
-        stream : optional
-            As the library takes it.
+        device, stream : device, optional
+            As the library names and takes them.
 
         Returns
         -------
