@@ -34,18 +34,19 @@ __all__ = [
 
 def dense_of(frame: Frame) -> Array:
     """The dense array of a frame, always a new one."""
-    xp, kernels = frame.backend.xp, frame.backend.kernels
-    if not frame.axes:
+    backend, axes = frame.backend, frame.axes
+    xp = backend.xp
+    if not axes:
         dense = fold_entries(frame.values)
     else:
         _refuse_impossible(frame)
         (key,), bound, _ = frame_key(frame)
-        dense = kernels.densify(key, frame.values, bound, unique=frame.unique)
-        dense = xp.reshape(dense, (*frame.stored_sizes, *frame.values.shape[1:]))
-        order = (*frame.axes, *frame.dense_axes)
-        if order != tuple(range(len(order))):
-            dense = xp.permute_dims(dense, _inverse(order))
-    if tuple(dense.shape) != frame.shape:
+        dense = backend.kernels.densify(key, frame.values, bound, unique=frame.unique)
+        if len(axes) > 1:
+            dense = xp.reshape(dense, (*frame.stored_sizes, *frame.values.shape[1:]))
+        if axes != tuple(range(len(axes))):
+            dense = xp.permute_dims(dense, _inverse((*axes, *frame.dense_axes)))
+    if dense.shape != frame.shape:
         dense = xp.astype(xp.broadcast_to(dense, frame.shape), dense.dtype, copy=True)
     return dense
 
@@ -56,8 +57,8 @@ def _inverse(order: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _refuse_impossible(frame: Frame) -> None:
-    limit = frame.backend.xp.iinfo(frame.backend.kernels.index_dtype(frame.values)).max
-    if prod(frame.shape) > limit:
+    size = prod(frame.shape)
+    if size >= 2**31 and size > frame.backend.xp.iinfo(frame.backend.kernels.index_dtype(frame.values)).max:
         raise MemoryError(f"the dense array of shape {frame.shape} has more elements than can be addressed")
 
 

@@ -135,7 +135,11 @@ class NumpyKernels(GenericKernels):
             block = np.arange(n) // -(-n // blocks)
             return self._sums(ids + block * size, rows, blocks * size).reshape(blocks, size, *inner).sum(axis=0)
         if inner and prod(inner) == 1:
-            return self._sums(ids, rows.reshape(n), size).reshape(size, *inner)
+            return self._in_sequence(ids, rows.reshape(n), size).reshape(size, *inner)
+        return self._in_sequence(ids, rows, size)
+
+    def _in_sequence(self, ids: Array, rows: Array, size: int) -> Array:
+        inner = rows.shape[1:]
         if _is_quick(rows):
             sums = np.zeros((size, *inner), rows.dtype)
             np.add.at(sums, ids, rows)
