@@ -1,6 +1,7 @@
 """Imports run downwards only, backends are imported when met, and files stay small."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -84,3 +85,22 @@ def test_an_operation_on_numpy_imports_no_other_backend():
 
 def test_every_name_in_the_zero_table_is_implemented():
     assert set(registry.ZERO_TABLE) <= registry.names()
+
+
+def test_the_floor_plan_names_every_file():
+    """With its floor, and once."""
+    plan = {}
+    for line in (ROOT.parent / "docs" / "architecture.md").read_text().splitlines():
+        if row := re.match(r"\| (\d) \| (`.*`) \|", line):
+            folder = ""
+            for name in re.findall(r"`([^`]*)`", row[2].split("|")[0]):
+                folder = name.rpartition("/")[0] if "/" in name else folder
+                path = f"{folder}/{Path(name).name}".removeprefix("/")
+                assert path not in plan, f"{path} stands twice"
+                plan[path] = int(row[1])
+    for file in FILES:
+        path = file.relative_to(ROOT)
+        if path.name != "__init__.py":
+            floor = FLOORS.get(path.with_suffix("").parts[0], 2)
+            assert plan.pop(path.as_posix(), None) == floor, f"{path} is not in the floor plan on floor {floor}"
+    assert set(plan) == {"kernels/cuda/*.cu"}
