@@ -46,7 +46,7 @@ def main() -> int:
         found = []
         for case in TABLES[name](grids.get(name, [])):
             late = time.monotonic() - started > 60 * options.minutes
-            found.append(measured(case, budget=1.0 if options.full else 0.5, least=1 if late else 3, most=1 if late else 15))
+            found.append(measured(case, budget=1.5 if options.full else 0.5, least=1 if late else 3, most=1 if late else 15))
         show(found)
         results += found
         if options.json:  # what is measured is kept, should the run be stopped

@@ -120,9 +120,9 @@ def _resident(name: str) -> int:
 
 
 def _wait(x: Any) -> None:
-    """JAX returns before it is done."""
+    """JAX returns before it is done, of an array or of a tangent's values."""
     for part in x if isinstance(x, (tuple, list)) else (x,):
-        wait = getattr(part, "block_until_ready", None)
+        wait = getattr(getattr(part, "values", part), "block_until_ready", None)
         if wait is not None:
             wait()
 

@@ -74,10 +74,10 @@ TARGETS: tuple[Target, ...] = (
     Target("coalesce", "torch", "torch coalesce()", "at least", 2.5, "median", SINGLE),
     Target("coalesce", "torch", "torch coalesce()", "at least", 0.95, "worst", SINGLE),
     # Optimizer rows
-    Target("optimizer rows", "numpy+numba", "torch sparse", "at least", 5, "median", {"step": "adagrad"}),
-    Target("optimizer rows", "numpy+numba", "floor", "at most", 2.5, "median", {"step": "adagrad"}),
-    Target("optimizer rows", "numpy", "torch sparse", "at least", 1.8, "median", {"step": "adagrad"}),
-    Target("optimizer rows", "numpy+numba", "torch sparse", "at least", 3, "median", {"step": "sgd"}),
+    Target("optimizer rows", "numpy+numba", "torch sparse", "at least", 5, "median", {"step": "adagrad", "ids": "uniform"}),
+    Target("optimizer rows", "numpy+numba", "floor", "at most", 2.5, "median", {"step": "adagrad", "ids": "uniform"}),
+    Target("optimizer rows", "numpy", "torch sparse", "at least", 1.8, "median", {"step": "adagrad", "ids": "uniform"}),
+    Target("optimizer rows", "numpy+numba", "torch sparse", "at least", 3, "median", {"step": "sgd", "ids": "uniform"}),
     # Tiny inputs
     *(
         Target("tiny inputs", column, "microseconds", "at most", bound, "median", {"call": call})

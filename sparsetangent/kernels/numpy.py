@@ -17,8 +17,12 @@ from .step import Step
 
 __all__ = ["NumpyKernels", "as_numbers"]
 
-# Up to this many elements ufunc.at (10 to 15 ns each) beats SciPy's product (16 us to make the matrix, then 0.3 ns each).
+# Up to this many elements ufunc.at (10 to 15 ns each) beats a sort.
 _SMALL = 1500
+# And up to this many the loop under SciPy's product, so that small sums do not import SciPy.
+_FEW_SUMS = 300
+# Blocks of a sum with at least as many rows are summed one after the other, in places that stay in the cache.
+_BLOCK = 2**11
 # A table over the axis beats sorting while the axis is at most this many times longer than the ids (10^3 to 10^6 ids:
 # level at 8; at 1, three times faster).
 _TABLE_RATIO = 8
@@ -114,7 +118,7 @@ class NumpyKernels(GenericKernels):
 
     def _is_straight(self, dst: Array, ids: Array, rows: Array) -> bool:
         """Whether rows are added in sequence where they belong: not if few are quicker otherwise, or many meet in one place."""
-        few = _is_quick(rows) or prod(rows.shape[1:]) == 1
+        few = _is_quick(rows, _FEW_SUMS) or prod(rows.shape[1:]) == 1
         plain = dst.flags.c_contiguous and dst.dtype.isnative
         return not few and plain and sum_blocks(ids.shape[0], dst.shape[0]) == 1 and _product_loop() is not None
 
@@ -131,16 +135,22 @@ class NumpyKernels(GenericKernels):
     def _sums(self, ids: Array, rows: Array, size: int) -> Array:
         """Sums of rows by ids, which are in range, in the dtype of the rows."""
         n, inner = ids.shape[0], rows.shape[1:]
-        if rows.dtype.kind in "fc" and (blocks := sum_blocks(n, size)) > 1:
-            block = np.arange(n) // -(-n // blocks)
-            return self._sums(ids + block * size, rows, blocks * size).reshape(blocks, size, *inner).sum(axis=0)
         if inner and prod(inner) == 1:
-            return self._in_sequence(ids, rows.reshape(n), size).reshape(size, *inner)
-        return self._in_sequence(ids, rows, size)
+            return self._sums(ids, rows.reshape(n), size).reshape(size, *inner)
+        if rows.dtype.kind not in "fc" or (blocks := sum_blocks(n, size)) == 1:
+            return self._in_sequence(ids, rows, size)
+        length = -(-n // blocks)
+        if length < _BLOCK:  # too little for a call each
+            of_block = ids + np.arange(n) // length * size
+            return self._in_sequence(of_block, rows, blocks * size).reshape(blocks, size, *inner).sum(axis=0)
+        sums = self._in_sequence(ids[:length], rows[:length], size)
+        for first in range(length, n, length):
+            sums += self._in_sequence(ids[first : first + length], rows[first : first + length], size)
+        return sums
 
     def _in_sequence(self, ids: Array, rows: Array, size: int) -> Array:
         inner = rows.shape[1:]
-        if _is_quick(rows):
+        if _is_quick(rows, _FEW_SUMS):
             sums = np.zeros((size, *inner), rows.dtype)
             np.add.at(sums, ids, rows)
             return sums
@@ -274,9 +284,9 @@ class NumpyKernels(GenericKernels):
         return self._entries(ids, rows, dst.shape[0])
 
 
-def _is_quick(rows: Array) -> bool:
+def _is_quick(rows: Array, few: int = _SMALL) -> bool:
     """Whether ufunc.at is the fastest way: for few elements, and in one dimension (1.1 ns an element) but for bools."""
-    return bool(rows.size <= _SMALL or (rows.ndim == 1 and rows.dtype != np.bool))
+    return bool(rows.size <= few or (rows.ndim == 1 and rows.dtype != np.bool))
 
 
 def as_numbers(rows: Array) -> Array:
@@ -295,18 +305,30 @@ def _product_loop() -> Any:
     return csc_matvecs
 
 
+# Entries that SciPy's loop is given at a time: their ids, factors and starts stay in the cache.
+_CHUNK = 2**15
+
+
+@cache
+def _starts(dtype: Any) -> Array:
+    return np.arange(_CHUNK + 1, dtype=dtype)
+
+
 def _add_product(dst: Array, ids: Array, rows: Array, factor: float) -> Array:
     """`dst` with ``factor * rows`` added at ids, which are in range (SciPy does not check them, and would crash), and in place if it can be."""
-    n, size = ids.shape[0], dst.shape[0]
-    index_dtype = np.int32 if max(n, size) < 2**31 else np.int64
-    entries = np.full(n, factor, rows.dtype), ids.astype(index_dtype, copy=False), np.arange(n + 1, dtype=index_dtype)
-    if loop := _product_loop():
-        values, places, starts = entries
-        loop(size, n, rows.shape[1], starts, np.ascontiguousarray(places), values, rows.reshape(-1), dst.reshape(-1))
-        return dst
-    from scipy.sparse import csc_array
+    (n, width), size = rows.shape, dst.shape[0]
+    dtype = np.int32 if size < 2**31 else np.int64
+    loop = _product_loop()
+    if loop is None:
+        from scipy.sparse import csc_array
 
-    return dst + csc_array(entries, shape=(size, n)) @ rows
+        return dst + csc_array((np.full(n, factor, rows.dtype), ids, np.arange(n + 1)), shape=(size, n)) @ rows
+    factors, starts, flat = np.full(min(n, _CHUNK), factor, rows.dtype), _starts(dtype), dst.reshape(-1)
+    for first in range(0, n, _CHUNK):
+        some = np.ascontiguousarray(ids[first : first + _CHUNK], dtype)
+        m = some.shape[0]
+        loop(size, m, width, starts[: m + 1], some, factors[:m], rows[first : first + m].reshape(-1), flat)
+    return dst
 
 
 def _unique_by_table(ids: Array, size: int) -> tuple[Array, Array]:
