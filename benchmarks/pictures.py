@@ -44,7 +44,7 @@ def _over_the_floor(results: Results, table: str, folder: Path) -> Path | None:
         for part in ("ours", "peers"):
             for name, ms in r[part].items():
                 lines[part, name].append((r["on"]["n"], ms / r["floor"]))
-    title = f"{table}: 10^6 rows of 64 float32, times the bandwidth floor"
+    title = f"{table}: rows of 64, V = $10^6$"
     return _plot(lines, title, "entries", "time / floor", folder / f"{table}.svg")
 
 
