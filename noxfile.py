@@ -44,6 +44,7 @@ NOT_CORE = (
     "kernels/cuda",
     "mutation",
     "test_benchmarks.py",
+    "test_comparison.py",
     "test_examples.py",
     "test_mutation.py",
 )

@@ -71,7 +71,7 @@ DECLARED: tuple[Exemption, ...] = (
     ),
     Exemption(
         "a tangent is immutable and holds no dense array: nothing is assigned into it, nothing shares the memory of what it stands for",
-        ("test_setitem", "test_setitem_masking", "test_asarray_arrays", "test_dunder_dlpack"),
+        ("test_setitem", "test_setitem_masking", "test_asarray_arrays", "test_dunder_dlpack", "test_from_dlpack"),
         message="is immutable|no dense array to share",
     ),
 )

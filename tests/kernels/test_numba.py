@@ -109,3 +109,15 @@ def test_folds_of_many_rows_with_nan(kernels):
             for i, row in zip(ids.tolist(), rows, strict=True):
                 want[i] = fold(want[i], row)
             np.testing.assert_allclose(kernels.scatter_reduce(op, dst, ids, rows), want, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kernels", [NumpyKernels(), NumbaKernels(smallest=0)], ids=["numpy", "numba"])
+@pytest.mark.parametrize(("n", "size", "inner"), [(900, 3, (2,)), (70_000, 40, (3,)), (70_001, 40, ()), (5000, 1, (1,))])
+def test_sums_in_blocks_are_sums(kernels, n, size, inner):
+    """Few blocks or many, each in one go or all at once; the error grows with the root of the repeats."""
+    rng = np.random.default_rng(n)
+    ids = rng.integers(0, size, n)
+    rows = (1e4 + rng.random((n, *inner))).astype(np.float32)
+    want = ref.loop_add(np.zeros((size, *inner)), ids, rows.astype(np.float64))
+    got = kernels.densify(ids, rows, size)
+    np.testing.assert_allclose(got, want, rtol=5e-6)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from sparsetangent.kernels import numpy as module
-from sparsetangent.kernels.numba import NumbaKernels
 from sparsetangent.kernels.numpy import NumpyKernels
 from tests.kernels import reference as ref
 
@@ -149,15 +148,3 @@ def test_rows_in_the_memory_of_what_they_are_added_to():
     want[:] += whole[::-1]
     NumpyKernels().scatter_add(whole, np.arange(600), whole[::-1])
     np.testing.assert_array_equal(whole, want)
-
-
-@pytest.mark.parametrize("kernels", [NumpyKernels(), NumbaKernels(smallest=0)], ids=["numpy", "numba"])
-@pytest.mark.parametrize(("n", "size", "inner"), [(900, 3, (2,)), (70_000, 40, (3,)), (70_001, 40, ()), (5000, 1, (1,))])
-def test_sums_in_blocks_are_sums(kernels, n, size, inner):
-    """Few blocks or many, each in one go or all at once; the error grows with the root of the repeats."""
-    rng = np.random.default_rng(n)
-    ids = rng.integers(0, size, n)
-    rows = (1e4 + rng.random((n, *inner))).astype(np.float32)
-    want = ref.loop_add(np.zeros((size, *inner)), ids, rows.astype(np.float64))
-    got = kernels.densify(ids, rows, size)
-    np.testing.assert_allclose(got, want, rtol=5e-6)

@@ -21,7 +21,8 @@ def test_a_library_takes_a_tangent(pair):
     t, dense = pair
     with st.densify_policy("allow"):
         assert np.allclose(np.from_dlpack(t), dense)
-        for options in ({}, {"copy": True}, {"device": t.device}):
+        takes_device = not isinstance(t.values, np.ndarray) or np.lib.NumpyVersion(np.__version__) >= "2.1.0"
+        for options in ({}, {"copy": True}, *([{"device": t.device}] if takes_device else [])):
             assert np.allclose(oracle.to_numpy(st.namespace(t).from_dlpack(t, **options)), dense)
     assert tuple(map(int, t.__dlpack_device__())) == (1, 0)
 
