@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 
 import pytest
+from hypothesis import settings
 
 from sparsetangent.testing.plugin import LIBRARIES, Library, library
 
@@ -14,6 +15,11 @@ from sparsetangent.testing.plugin import LIBRARIES, Library, library
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", os.path.join(tempfile.gettempdir(), f"jax-compilations-{os.getuid()}"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+
+# The same examples every time, also where a test or a page of the documents gives no settings; `make test-long` draws others.
+settings.register_profile("suite", derandomize=True, database=None, deadline=None)
+if os.environ.get("HYPOTHESIS_PROFILE") != "long":
+    settings.load_profile("suite")
 
 # Helpers that import what may be missing; they hold no tests, and the tests that import them say what they need.
 collect_ignore = ["interop/interchange.py", "interop/ranks.py", "transforms/jax_support.py", "transforms/torch_support.py"]

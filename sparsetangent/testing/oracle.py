@@ -92,7 +92,8 @@ def as_backend(xp: Namespace, x: Any, dtype: Any) -> Array:
 def loop_densify(t: Tangent) -> Any:
     """The dense NumPy array of a tangent: zeros, and one addition for each stored element, in float64.
 
-    Integers wrap as their dtype does and bools are or-ed.
+    Integers wrap as their dtype does and bools are or-ed. Where no id repeats by what `t` says, the first element at a place is put, so
+    that -0.0 stays one; a sum begins at +0.
 
     Parameters
     ----------
@@ -122,6 +123,7 @@ def loop_densify(t: Tangent) -> Any:
     kind = values.dtype.kind
     wide = {"f": np.float64, "c": np.complex128}.get(kind, values.dtype)
     dense = np.zeros(t.shape, np.longdouble if values.dtype == np.longdouble else wide)
+    untouched = np.full(t.shape, slices.unique)
     with np.errstate(all="ignore"):
         for entry in range(values.shape[0]):
             place: list[Any] = [slice(None)] * len(t.shape)
@@ -129,8 +131,10 @@ def loop_densify(t: Tangent) -> Any:
                 place[axis] = int(ids[entry])
             if any(isinstance(i, int) and i >= n for i, n in zip(place, t.shape, strict=True)):
                 continue  # padding
-            here = dense[tuple(place)]
-            dense[tuple(place)] = here | values[entry] if kind == "b" else here + values[entry].astype(wide)
+            at, row = tuple(place), values[entry].astype(dense.dtype)
+            total = dense[at] | row if kind == "b" else dense[at] + row
+            dense[at] = np.where(untouched[at], row, total)
+            untouched[at] = False
         return dense.astype(values.dtype)
 
 

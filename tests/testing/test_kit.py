@@ -101,3 +101,15 @@ def test_assert_same_names_what_differs():
     ):
         with pytest.raises(AssertionError, match=message):
             assert_same(t, dense)
+
+
+def test_the_oracle_puts_where_no_id_repeats():
+    """A claim that is wrong is no excuse: then it sums."""
+    rows = np.array([-0.0, 3.0])
+    for unique, signs in ((True, [False, True, False, False]), (False, [False] * 4)):
+        t = IndexedSlices(np.array([1, 2]), rows, (4,), unique=unique)
+        np.testing.assert_array_equal(np.signbit(loop_densify(t)), signs)
+        np.testing.assert_array_equal(np.signbit(t.densify()), signs)
+        np.testing.assert_array_equal(np.signbit(t).densify(), signs)
+    wrong = IndexedSlices(np.array([1, 1]), rows, (4,), unique=True, validate=False)
+    np.testing.assert_array_equal(loop_densify(wrong), [0, 3, 0, 0])
