@@ -76,8 +76,10 @@ def add_n(items: Iterable[Tangent | Array | None]) -> Any:
         return IndexedSlices._of(join_entries(compact, dtype))
     held = backend.kernels.accumulator(dtype)
     total = backend.xp.astype(promote(dense[0], held).values[0, ...], held, copy=True)
-    for f in (*dense[1:], *compact):
-        total = add_frame_into(total, promote(f, held))
+    # The compact ones among themselves first: each may be small beside the arrays.
+    joined = [join_entries([promote(f, held) for f in compact], held)] if compact else []
+    for f in (*(promote(f, held) for f in dense[1:]), *joined):
+        total = add_frame_into(total, f)
     return backend.xp.astype(total, dtype, copy=False)
 
 

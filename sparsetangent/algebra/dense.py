@@ -148,7 +148,7 @@ def coalesce_tangent(t: Tangent, *, size: int | None = None) -> IndexedSlices:
 
 
 @implements("add_into")
-def add_into(dense: Array, t: Tangent | Array, alpha: Any = 1) -> Array:
+def add_into(dense: Array, t: Tangent | Array, alpha: Any = 1, *, in_order: bool = False) -> Array:
     """Add ``alpha * t`` into a dense array in place, touching only the stored rows.
 
     Parameters
@@ -160,6 +160,10 @@ def add_into(dense: Array, t: Tangent | Array, alpha: Any = 1) -> Array:
         integers).
     alpha : Python number or Array without axes
         A factor, of a dtype of the same or a lower kind than `dense`; an array may be traced.
+    in_order : bool
+        Add the entries as they come, with the speed and the accuracy of the library's own scatter-add. By default the entries of one
+        index are summed first. In order, an entry below half a unit in the last place of what `dense` holds by then is lost: in
+        float32, of 20000 entries of 2e-8 added to 1.0 nothing is left. (Half types, and several stored axes, are merged all the same.)
 
     Returns
     -------
@@ -175,8 +179,8 @@ def add_into(dense: Array, t: Tangent | Array, alpha: Any = 1) -> Array:
 
     Notes
     -----
-    ``dense[i] += alpha * sum over k with indices[k] == i of values[k]`` (axpy of the BLAS, on the rows stored). Everything is checked
-    before the first write.
+    ``dense[i] += alpha * sum over k with indices[k] == i of values[k]`` (axpy of the BLAS, on the rows stored), the sum taken first: the
+    result is that of ``dense + alpha * densify(t)``. Everything is checked before the first write.
 
     Examples
     --------
@@ -186,6 +190,13 @@ def add_into(dense: Array, t: Tangent | Array, alpha: Any = 1) -> Array:
     True
     >>> table.tolist()
     [1.0, 2.0, -27.0]
+
+    Many small entries reach a large number:
+
+    >>> t = st.IndexedSlices(np.zeros(20000, int), np.full(20000, 2e-8, np.float32), (1,))
+    >>> one = np.ones(1, np.float32)
+    >>> st.add_into(one.copy(), t).tolist(), st.add_into(one.copy(), t, in_order=True).tolist()
+    ([1.000399947166443], [1.0])
     """
     if not is_array(dense):
         raise TypeError(f"dense must be an array, not {type(dense).__name__}")
@@ -198,7 +209,7 @@ def add_into(dense: Array, t: Tangent | Array, alpha: Any = 1) -> Array:
         common_backend(dense, frame.values)
     _check_target(dense, frame, backend)
     factor = _factor(alpha, dense, backend)
-    return add_frame_into(dense, promote(align(frame, tuple(dense.shape)), dense.dtype), factor)
+    return add_frame_into(dense, promote(align(frame, tuple(dense.shape)), dense.dtype), factor, in_order=in_order)
 
 
 def _factor(alpha: Any, dense: Array, backend: Backend) -> Any:
@@ -268,7 +279,7 @@ def _may_overlap(shape: Sequence[int], strides: Sequence[int], unit: int) -> boo
     return False
 
 
-def add_frame_into(dense: Array, frame: Frame, alpha: Any = 1) -> Array:
+def add_frame_into(dense: Array, frame: Frame, alpha: Any = 1, *, in_order: bool = False) -> Array:
     """Add an aligned frame of the right dtype; `dense` is the caller's to give away (see `add_into` for the checks)."""
     xp, kernels = frame.backend.xp, frame.backend.kernels
     if frame.n == 0:
@@ -284,14 +295,14 @@ def add_frame_into(dense: Array, frame: Frame, alpha: Any = 1) -> Array:
     view = dense if straight else xp.permute_dims(dense, order)
     back = None if straight else _inverse(order)
     if len(frame.axes) == 1:
-        result = kernels.scatter_add(view, frame.ids[0], frame.values, alpha)
+        result = kernels.scatter_add(view, frame.ids[0], frame.values, alpha, in_order=in_order)
     elif kernels.mutable and frame.concrete:
         _add_at_coordinates(view, coalesce(frame), alpha)
         return dense
     else:
         (key,), bound, _ = frame_key(frame)
         flat = xp.reshape(view, (bound, *view.shape[len(frame.axes) :]))
-        result = xp.reshape(kernels.scatter_add(flat, key, frame.values, alpha), view.shape)
+        result = xp.reshape(kernels.scatter_add(flat, key, frame.values, alpha, in_order=in_order), view.shape)
         if kernels.mutable:
             view[...] = result
     if kernels.mutable:

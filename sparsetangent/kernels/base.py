@@ -13,7 +13,9 @@ Conventions, in force for every method:
   negative one too. Where Python can see values at once (`concrete` and `synchronous`) it raises `IndexError` before anything is
   written; where it cannot, the entry is treated as padding, and on a device `check_errors` raises later. No method may ever touch memory out of bounds, whatever the ids hold: callers can
   overwrite the ids after they were checked.
-- Repeated ids accumulate. Sums are taken in a fixed order on the CPU, so equal inputs give equal bits.
+- Repeated ids accumulate, and floating and complex sums are accurate: the rows of one id are summed among themselves, in runs of 16
+  that are combined in pairs or in a wider dtype, before `dst` takes up the sum in one addition. Sums are taken in a fixed order on
+  the CPU, so equal inputs give equal bits.
 - float16 and bfloat16 are accumulated in float32 and rounded once. Integers wrap. The sum of bools is *or*, their product *and*.
 - NaN propagates through min and max.
 - ``dst`` is written in place where the backend is `mutable` and the result is always returned, so one calling style serves
@@ -96,8 +98,14 @@ class Kernels(Protocol):
         """
         ...
 
-    def scatter_add(self, dst: Array, ids: Array, rows: Array, alpha: float | int | complex = 1) -> Array:
-        """``dst[ids[i]] += alpha * rows[i]``; touches only the rows named, and needs no memory of the size of `dst`."""
+    def scatter_add(
+        self, dst: Array, ids: Array, rows: Array, alpha: float | int | complex = 1, *, in_order: bool = False
+    ) -> Array:
+        """``dst[ids[i]] += alpha * rows[i]``; touches only the rows named, and needs no memory of the size of `dst`.
+
+        With `in_order` each row may be added to `dst` as it comes, as the library's own scatter does: rows that are small beside what
+        `dst` holds are then lost one by one.
+        """
         ...
 
     def put(self, dst: Array, unique_ids: Array, rows: Array) -> Array:

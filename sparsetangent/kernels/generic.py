@@ -9,7 +9,6 @@ and a one-hot product would take n * size memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import isqrt
 from typing import Any
 
 import array_api_compat
@@ -17,22 +16,12 @@ import array_api_compat
 from .base import Array, DType, Namespace, ReduceOp
 from .step import Step
 
-__all__ = ["GenericKernels", "sum_blocks"]
+__all__ = ["GenericKernels"]
 
 Combine = Callable[[Array, Array], Array]
 
 _COMBINE: dict[ReduceOp, str] = {"add": "add", "mean": "add", "mul": "multiply", "min": "minimum", "max": "maximum"}
 _HALF = frozenset({"float16", "bfloat16"})
-
-
-def sum_blocks(n: int, size: int) -> int:
-    """Into how many blocks to cut `n` rows that are summed into `size` places in sequence, the blocks' sums being added last.
-
-    A sequential sum of m terms loses what is below its last digit (float32: 1 beside 1e8), so its error grows with m. In sqrt(m)
-    blocks it grows with sqrt(m), and the memory for the blocks' sums stays below that of the rows.
-    """
-    repeats = n // size if size else 0
-    return isqrt(repeats) if repeats >= 16 else 1
 
 
 class GenericKernels:
@@ -94,7 +83,8 @@ class GenericKernels:
             return self.put(zeros, ids, rows)
         return GenericKernels.scatter_reduce(self, "add", zeros, ids, rows, include_self=False)
 
-    def scatter_add(self, dst: Array, ids: Array, rows: Array, alpha: complex = 1) -> Array:
+    def scatter_add(self, dst: Array, ids: Array, rows: Array, alpha: complex = 1, *, in_order: bool = False) -> Array:
+        # The standard has no scatter whose order could be kept, so repeats are merged in any case.
         held = self.accumulator(dst.dtype)
         rows = self._scaled(self.xp.astype(rows, held, copy=False), alpha)
         return GenericKernels.scatter_reduce(self, "add", dst, ids, rows)

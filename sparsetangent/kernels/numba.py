@@ -14,8 +14,8 @@ import numpy as np
 
 from .base import Array, ReduceOp
 from .block_steps import is_a_sum, is_steppable
-from .generic import sum_blocks
-from .numpy import _QUIET, NumpyKernels, as_numbers
+from .numpy import _QUIET, NumpyKernels
+from .product import as_numbers
 from .step import STATES, Step
 
 __all__ = ["NumbaKernels"]
@@ -47,12 +47,31 @@ class NumbaKernels(NumpyKernels):
         _add(sums, ids, words, rows.dtype)
         return sums.view(rows.dtype.newbyteorder("=")).reshape((size, *rows.shape[1:]))
 
-    def _add(self, dst: Array, ids: Array, rows: Array, factor: float) -> None:
+    def _add(self, dst: Array, ids: Array, rows: Array, factor: float, chosen: Array | None = None) -> None:
         words = _words(rows)
-        if words is None or ids.shape[0] < self.smallest:
-            super()._add(dst, ids, rows, factor)
+        if words is None or chosen is not None or ids.shape[0] < self.smallest:
+            super()._add(dst, ids, rows, factor, chosen)
         else:
             _add(_table(dst).view(words.dtype), ids, words, dst.dtype, factor)
+
+    @_QUIET
+    def _sums(self, ids: Array, rows: Array, size: int) -> Array:
+        if not self._has_groups(ids, rows):
+            return super()._sums(ids, rows, size)
+        sums = np.zeros((size, *rows.shape[1:]), rows.dtype.newbyteorder("="))
+        _add_groups(sums, ids, rows, 1)
+        return sums
+
+    def _add_merged(self, dst: Array, ids: Array, rows: Array, factor: float) -> None:
+        plain = dst.flags.c_contiguous and dst.dtype == rows.dtype and dst.dtype.isnative
+        if plain and self._has_groups(ids, rows):
+            _add_groups(dst, ids, rows, factor)
+        else:
+            super()._add_merged(dst, ids, rows, factor)
+
+    def _has_groups(self, ids: Array, rows: Array) -> bool:
+        """Whether there is a loop that sums rows by id for these, and enough of them."""
+        return self.smallest <= ids.shape[0] < 2**31 and _is_plain(rows.dtype, "fc")
 
     def _add_distinct(self, dst: Array, distinct: Array, sums: Array) -> None:
         plain = dst.flags.c_contiguous and dst.dtype == sums.dtype and dst.dtype.isnative
@@ -95,9 +114,6 @@ class NumbaKernels(NumpyKernels):
         ids, _ = self._checked(ids, dst.shape[0])
         rows = rows.astype(held, copy=any(np.may_share_memory(rows, x) for x in (dst, *states)))
         distinct, starts, places = _loops().groups(np.ascontiguousarray(ids), dst.shape[0])
-        if sum_blocks(n, distinct.shape[0]) > 1:
-            distinct, rows = self.coalesce(ids, rows, dst.shape[0])
-            starts, places = np.arange(distinct.shape[0] + 1), np.arange(distinct.shape[0], dtype=np.int32)
         entries = distinct, starts, places, _table(rows)
         if held == dst.dtype:
             _step(step, _table(dst), distinct, states, *entries)
@@ -151,6 +167,13 @@ def _words(rows: Array) -> Array | None:
         return None
     numbers = as_numbers(rows)
     return numbers.view(f"u{width}") if kind in "biu" else numbers
+
+
+def _add_groups(dst: Array, ids: Array, rows: Array, factor: float) -> None:
+    """``dst[ids] += factor * rows`` for a contiguous `dst`, the rows of each id summed first."""
+    loops, words = _loops(), as_numbers(rows)
+    groups = loops.grouped(np.ascontiguousarray(ids), dst.shape[0])
+    loops.add_groups(_table(dst).view(words.dtype), *groups, words, words.dtype.type(factor))
 
 
 def _add(dst: Array, ids: Array, words: Array, dtype: Any, factor: float = 1) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from math import prod
 from typing import Any
 
@@ -12,17 +11,20 @@ import numpy as np
 
 from .base import Array, ReduceOp
 from .block_steps import is_a_sum, is_steppable, step_blocks
-from .generic import _COMBINE, _HALF, GenericKernels, sum_blocks
+from .generic import _COMBINE, _HALF, GenericKernels
+from .product import add_product, as_numbers, product_loop
 from .step import Step
 
-__all__ = ["NumpyKernels", "as_numbers"]
+__all__ = ["NumpyKernels"]
 
 # Up to this many elements ufunc.at (10 to 15 ns each) beats a sort.
 _SMALL = 1500
 # And up to this many the loop under SciPy's product, so that small sums do not import SciPy.
 _FEW_SUMS = 300
-# Blocks of a sum with at least as many rows are summed one after the other, in places that stay in the cache.
-_BLOCK = 2**11
+# Rows of one id that are summed one after the other; the sums of such runs are added in pairs.
+RUN = 16
+# Up to this many ids Python's set tells sooner than a sort whether any repeats.
+_FEW_IDS = 64
 # A table over the axis beats sorting while the axis is at most this many times longer than the ids (10^3 to 10^6 ids:
 # level at 8; at 1, three times faster).
 _TABLE_RATIO = 8
@@ -32,11 +34,6 @@ _FEW = 256
 
 _UNSIGNED: dict[Any, Any] = {np.dtype(np.int32): np.dtype(np.uint32), np.dtype(np.int64): np.dtype(np.uint64)}
 _FLOAT32 = np.dtype(np.float32)
-_REAL: dict[Any, Any] = {
-    np.dtype(np.complex64): _FLOAT32,
-    np.dtype(np.complex128): np.dtype(np.float64),
-    np.dtype(np.clongdouble): np.dtype(np.longdouble),
-}
 
 
 # A sum of entries is no operation of the caller's: that inf - inf is nan shows in the result, as in the dense array.
@@ -93,39 +90,62 @@ class NumpyKernels(GenericKernels):
         return distinct, self.densify(inverse, rows, distinct.shape[0])
 
     @_QUIET
-    def scatter_add(self, dst: Array, ids: Array, rows: Array, alpha: complex = 1) -> Array:
+    def scatter_add(self, dst: Array, ids: Array, rows: Array, alpha: complex = 1, *, in_order: bool = False) -> Array:
         ids, rows = self._writing(dst, ids, rows)
-        held = self.accumulator(dst.dtype)
-        if held == dst.dtype and self._is_straight(dst, ids, rows):
-            # A factor costs nothing on the way; but a complex one times a complex inf is nan.
-            if dst.dtype.kind == "f" and isinstance(alpha, int | float):
-                self._add(dst, ids, rows, float(alpha))
-            else:
-                self._add(dst, ids, self._scaled(rows, alpha), 1)
+        held, factor = self.accumulator(dst.dtype), 1.0
+        rows = rows.astype(held, copy=False)
+        # A factor costs nothing on the way; but a complex one times a complex inf is nan.
+        if dst.dtype.kind == "f" and isinstance(alpha, int | float):
+            factor = float(alpha)
+        else:
+            rows = self._scaled(rows, alpha)
+        exact = held.kind not in "fc"
+        if held == dst.dtype and (in_order or exact) and self._add_as_they_come(dst, ids, rows, factor):
             return dst
-        rows = self._scaled(rows.astype(held, copy=False), alpha)
-        if held == dst.dtype:
-            if rows.ndim > 1 and prod(dst.shape[1:]) == 1 and dst.flags.c_contiguous:
-                np.add.at(dst.reshape(-1), ids, rows.reshape(-1))
-                return dst
-            if _is_quick(rows):
-                np.add.at(dst, ids, rows)
-                return dst
-        # Merged first, so that memory is taken for the rows alone: a product would make an array like dst.
-        distinct, inverse = self.unique_inverse(ids, dst.shape[0])
-        self._add_distinct(dst, distinct, self._sums(inverse, rows, distinct.shape[0]))
+        self._add_merged(dst, ids, rows, factor)
         return dst
 
-    def _is_straight(self, dst: Array, ids: Array, rows: Array) -> bool:
-        """Whether rows are added in sequence where they belong: not if few are quicker otherwise, or many meet in one place."""
-        few = _is_quick(rows, _FEW_SUMS) or prod(rows.shape[1:]) == 1
-        plain = dst.flags.c_contiguous and dst.dtype.isnative
-        return not few and plain and sum_blocks(ids.shape[0], dst.shape[0]) == 1 and _product_loop() is not None
+    def _add_as_they_come(self, dst: Array, ids: Array, rows: Array, factor: float) -> bool:
+        """``dst[ids[i]] += factor * rows[i]`` in the order of the rows; False, and nothing done, where merging is the quicker way."""
+        if self._is_straight(dst, rows):
+            self._add(dst, ids, rows, factor)
+        elif rows.ndim > 1 and prod(dst.shape[1:]) == 1 and dst.flags.c_contiguous:
+            np.add.at(dst.reshape(-1), ids, _times(rows.reshape(-1), factor))
+        elif _is_quick(rows):
+            np.add.at(dst, ids, _times(rows, factor))
+        else:
+            return False
+        return True
 
-    def _add(self, dst: Array, ids: Array, rows: Array, factor: float) -> None:
-        """``dst[ids] += factor * rows`` for a contiguous `dst`, as SciPy's product does once it has made zeros."""
+    def _is_straight(self, dst: Array, rows: Array) -> bool:
+        """Whether SciPy's loop can add rows where they belong, and is the quickest way for so many."""
+        few = _is_quick(rows, _FEW_SUMS) or prod(rows.shape[1:]) == 1
+        return not few and bool(dst.flags.c_contiguous) and dst.dtype.isnative and product_loop() is not None
+
+    def _add(self, dst: Array, ids: Array, rows: Array, factor: float, chosen: Array | None = None) -> None:
+        """``dst[ids] += factor * rows`` for a contiguous `dst`, of the entries where `chosen` holds."""
         words = as_numbers(rows)
-        _add_product(dst.reshape(dst.shape[0], prod(dst.shape[1:])).view(words.dtype), ids, words, factor)
+        table = dst.reshape(dst.shape[0], prod(dst.shape[1:])).view(words.dtype)
+        add_product(table, ids, words, factor, chosen)
+
+    def _add_merged(self, dst: Array, ids: Array, rows: Array, factor: float) -> None:
+        """``dst[ids] += factor * rows``, where the rows of one id are summed before `dst` takes them up.
+
+        Memory is taken for the rows alone: a product would make an array like `dst`. An id that is met once is added where it belongs.
+        """
+        n = ids.shape[0]
+        if n <= _FEW_IDS and len(set(ids.tolist())) == n:
+            self._add_distinct(dst, ids, _times(rows, factor))
+            return
+        distinct, inverse = self._distinct(ids, dst.shape[0], padded=False)
+        if rows.dtype == dst.dtype and self._is_straight(dst, rows):
+            counts = np.bincount(inverse)
+            repeated = counts > 1
+            again = repeated.take(inverse)
+            self._add(dst, ids, rows, factor, ~again if again.any() else None)
+            rank = np.cumsum(repeated) - 1
+            distinct, inverse, rows = distinct[repeated], rank.take(inverse[again]), rows[again]
+        self._add_distinct(dst, distinct, _times(self._sums(inverse, rows, distinct.shape[0]), factor))
 
     def _add_distinct(self, dst: Array, distinct: Array, sums: Array) -> None:
         """``dst[distinct] += sums``, rounded once where `sums` are of a wider dtype."""
@@ -137,16 +157,28 @@ class NumpyKernels(GenericKernels):
         n, inner = ids.shape[0], rows.shape[1:]
         if inner and prod(inner) == 1:
             return self._sums(ids, rows.reshape(n), size).reshape(size, *inner)
-        if rows.dtype.kind not in "fc" or (blocks := sum_blocks(n, size)) == 1:
+        if rows.dtype.kind not in "fc" or n <= RUN:
             return self._in_sequence(ids, rows, size)
-        length = -(-n // blocks)
-        if length < _BLOCK:  # too little for a call each
-            of_block = ids + np.arange(n) // length * size
-            return self._in_sequence(of_block, rows, blocks * size).reshape(blocks, size, *inner).sum(axis=0)
-        sums = self._in_sequence(ids[:length], rows[:length], size)
-        for first in range(length, n, length):
-            sums += self._in_sequence(ids[first : first + length], rows[first : first + length], size)
+        crowded = np.bincount(ids) > RUN
+        if not crowded.any():
+            return self._in_sequence(ids, rows, size)
+        among = crowded.take(ids)
+        if among.all():
+            sums = np.zeros((size, *inner), rows.dtype)
+        else:
+            sums = self._in_sequence(ids[~among], rows[~among], size)
+            ids, rows = ids[among], rows[among]
+        sums[np.flatnonzero(crowded)] = self._sums_in_pairs(ids, rows)
         return sums
+
+    def _sums_in_pairs(self, ids: Array, rows: Array) -> Array:
+        """The sums of rows by ids, ascending: runs of `RUN` rows in sequence, then the runs of each id in pairs, and again."""
+        if (ids[1:] < ids[:-1]).any():
+            order = _stable_order(ids, int(ids.max()) + 1)
+            ids, rows = ids.take(order), rows[order]
+        run_starts = _places(ids) % RUN == 0
+        runs = self._in_sequence(np.cumsum(run_starts) - 1, rows, int(np.count_nonzero(run_starts)))
+        return _fold_runs(ids[run_starts], runs, np.add)
 
     def _in_sequence(self, ids: Array, rows: Array, size: int) -> Array:
         inner = rows.shape[1:]
@@ -160,7 +192,7 @@ class NumpyKernels(GenericKernels):
         """Sums of rows by ids, which are in range: the product of a matrix of ones."""
         flat = as_numbers(rows)
         sums = np.zeros((size, flat.shape[1]), flat.dtype)
-        sums = _add_product(sums, ids, flat, 1)
+        sums = add_product(sums, ids, flat, 1)
         return sums.view(rows.dtype.newbyteorder("=")).reshape((size, *rows.shape[1:]))
 
     # Distinct ids
@@ -289,48 +321,6 @@ def _is_quick(rows: Array, few: int = _SMALL) -> bool:
     return bool(rows.size <= few or (rows.ndim == 1 and rows.dtype != np.bool))
 
 
-def as_numbers(rows: Array) -> Array:
-    """Rows as a contiguous table of plain numbers; complex ones as pairs, since a complex one times a complex inf is nan."""
-    flat = np.ascontiguousarray(rows, rows.dtype.newbyteorder("=")).reshape(rows.shape[0], prod(rows.shape[1:]))
-    return flat.view(_REAL.get(flat.dtype, flat.dtype))
-
-
-@cache
-def _product_loop() -> Any:
-    """The loop under SciPy's product of a sparse matrix and an array, which adds to what is there; None where it has moved."""
-    try:
-        from scipy.sparse._sparsetools import csc_matvecs
-    except ImportError:
-        return None
-    return csc_matvecs
-
-
-# Entries that SciPy's loop is given at a time: their ids, factors and starts stay in the cache.
-_CHUNK = 2**15
-
-
-@cache
-def _starts(dtype: Any) -> Array:
-    return np.arange(_CHUNK + 1, dtype=dtype)
-
-
-def _add_product(dst: Array, ids: Array, rows: Array, factor: float) -> Array:
-    """`dst` with ``factor * rows`` added at ids, which are in range (SciPy does not check them, and would crash), and in place if it can be."""
-    (n, width), size = rows.shape, dst.shape[0]
-    dtype = np.int32 if size < 2**31 else np.int64
-    loop = _product_loop()
-    if loop is None:
-        from scipy.sparse import csc_array
-
-        return dst + csc_array((np.full(n, factor, rows.dtype), ids, np.arange(n + 1)), shape=(size, n)) @ rows
-    factors, starts, flat = np.full(min(n, _CHUNK), factor, rows.dtype), _starts(dtype), dst.reshape(-1)
-    for first in range(0, n, _CHUNK):
-        some = np.ascontiguousarray(ids[first : first + _CHUNK], dtype)
-        m = some.shape[0]
-        loop(size, m, width, starts[: m + 1], some, factors[:m], rows[first : first + m].reshape(-1), flat)
-    return dst
-
-
 def _unique_by_table(ids: Array, size: int) -> tuple[Array, Array]:
     """Mark and rank every place of the axis. Padding has a place of its own."""
     seen = np.zeros(size + 1, np.bool)
@@ -371,10 +361,19 @@ def _run_starts(ascending: Array) -> Array:
     return first
 
 
+def _places(ids: Array) -> Array:
+    """The place of each element in its run of equal elements."""
+    starts = np.flatnonzero(_run_starts(ids))
+    return np.arange(ids.shape[0]) - np.repeat(starts, np.diff(starts, append=ids.shape[0]))
+
+
+def _times(rows: Array, factor: float) -> Array:
+    return rows if factor == 1 else rows * rows.dtype.type(factor)
+
+
 def _fold_runs(ids: Array, rows: Array, combine: Any) -> Array:
     """The tree fold of `GenericKernels._fold` with assignment; `reduceat` goes column by column, half as fast on wide rows."""
-    starts = np.flatnonzero(_run_starts(ids))
-    place = np.arange(ids.shape[0]) - np.repeat(starts, np.diff(starts, append=ids.shape[0]))
+    place = _places(ids)
     while place.any():
         keep = np.flatnonzero(place % 2 == 0)
         paired = np.flatnonzero(np.append(place[1:], 0)[keep])

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from .loops import compiled
+from .loops import compiled, fold_rows
+from .numpy import RUN
 
 __all__ = ["adagrad", "adam", "momentum", "rowwise_adagrad", "sgd"]
 
@@ -32,13 +33,16 @@ def _alone(start: int, stop: int, place: int, n: int, decay: Any) -> bool:
 
 @_inlined
 def _sum(total: Any, rows: Any, places: Any, start: int, stop: int, p: Any, r: int, decay: Any) -> None:
-    for j in range(rows.shape[1]):
-        total[j] = 0
-    for e in range(max(start, 0), min(stop, rows.shape[0])):
-        place = places[e]
-        if 0 <= place < rows.shape[0]:
-            for j in range(rows.shape[1]):
-                total[j] += rows[place, j]
+    if stop - start > RUN:
+        fold_rows(total, rows, places, start, stop)
+    else:
+        for j in range(rows.shape[1]):
+            total[j] = 0
+        for e in range(max(start, 0), min(stop, rows.shape[0])):
+            place = places[e]
+            if 0 <= place < rows.shape[0]:
+                for j in range(rows.shape[1]):
+                    total[j] += rows[place, j]
     if decay != 0:  # an infinite weight times no decay is nan
         for j in range(rows.shape[1]):
             total[j] += decay * p[r, j]

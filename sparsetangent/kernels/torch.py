@@ -15,7 +15,7 @@ from torch.autograd import forward_ad
 from torch.autograd.graph import increment_version
 
 from .base import Array, DType, ReduceOp
-from .generic import _COMBINE, GenericKernels, sum_blocks
+from .generic import _COMBINE, GenericKernels
 from .host import host_kernels
 from .numpy import _SMALL
 from .step import Step
@@ -27,6 +27,8 @@ _HELD = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.comp
 _BITS = {torch.bfloat16: torch.int16, torch.complex32: torch.int32}
 # torch has these dtypes but does not add them; as signed ones they wrap to the same bits.
 _SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
+# A sum in the wider dtype keeps every digit of the narrower one.
+_WIDE = {torch.float32: torch.float64, torch.complex64: torch.complex128}
 _TORCH_REDUCE: dict[ReduceOp, str] = {"mul": "prod", "min": "amin", "max": "amax"}
 
 _is_wrapped: Callable[[Any], bool] = getattr(torch._C._functorch, "is_functorch_wrapped_tensor", lambda x: False)
@@ -110,18 +112,35 @@ class TorchKernels(GenericKernels):
             # One row more, for padding: nothing to branch on.
             ids = torch.where(inside, ids, size)
         if held.dtype == torch.bool:
-            return _summed(ids, held.to(torch.int32), size + 1)[:size] != 0
-        return _typed(_summed(ids, _signed(held), size + 1)[:size], held.dtype).to(rows.dtype)
+            return self._summed(ids, held.to(torch.int32), size + 1)[:size] != 0
+        return _typed(self._summed(ids, _signed(held), size + 1)[:size], held.dtype).to(rows.dtype)
 
-    def scatter_add(self, dst: Array, ids: Array, rows: Array, alpha: complex = 1) -> Array:
+    def _summed(self, ids: Array, rows: Array, size: int) -> Array:
+        """Sums by ids in range, in a wider dtype or, where there is none, in pairs."""
+        exact = not (rows.is_floating_point() or rows.is_complex())
+        wide = rows.dtype if exact else _WIDE.get(rows.dtype)
+        if wide is None or (not exact and rows.device.type == "mps"):  # which has no float64
+            ids, order = torch.sort(ids, stable=True)
+            rows, wide = rows[order], rows.dtype
+            if self.concrete(ids) and self.synchronous(ids):
+                ids, rows = self._fold(ids, rows, torch.add)
+            else:
+                ids, rows = self._scan(ids, rows, torch.add)
+                rows = self._where_rows(_run_starts(ids), rows)
+        sums = rows.new_zeros((size, *rows.shape[1:]), dtype=wide)
+        return _add_at(sums, ids, rows.to(wide), in_place=False).to(rows.dtype)
+
+    def scatter_add(self, dst: Array, ids: Array, rows: Array, alpha: complex = 1, *, in_order: bool = False) -> Array:
         held = self.accumulator(dst.dtype)
         if held == dst.dtype and _is_plain(dst, ids, rows, *_tensors(alpha)):
             factor = _numpy(alpha) if _tensors(alpha) else alpha
-            self._numpy.scatter_add(_numpy(dst), _numpy(ids), _numpy(rows), factor)
+            self._numpy.scatter_add(_numpy(dst), _numpy(ids), _numpy(rows), factor, in_order=in_order)
             return noted(dst)
         rows = self._scaled(self._held(rows, dst.dtype), alpha)
         if held != dst.dtype or dst.dtype == torch.bool or dst.dtype in _SIGNED:
             return self._merge_into(dst, ids, rows)
+        if not in_order and (dst.is_floating_point() or dst.is_complex()):
+            ids, rows = self.coalesce(ids, rows, dst.shape[0])
         ids, inside = self._checked(ids, dst.shape[0])
         if inside is not None:
             if dst.shape[0] == 0:
@@ -317,12 +336,9 @@ def _apart(rows: Array, dst: Array) -> Array:
     return rows.clone() if rows.untyped_storage().data_ptr() == dst.untyped_storage().data_ptr() else rows
 
 
-def _summed(ids: Array, rows: Array, size: int) -> Array:
-    n, blocks = rows.shape[0], sum_blocks(rows.shape[0], size)
-    if blocks > 1 and (rows.is_floating_point() or rows.is_complex()):
-        block = torch.arange(n, device=ids.device) // -(-n // blocks)
-        return _summed(ids + block * size, rows, blocks * size).reshape(blocks, size, *rows.shape[1:]).sum(0)
-    return _add_at(rows.new_zeros((size, *rows.shape[1:])), ids, rows, in_place=False)
+def _run_starts(ids: Array) -> Array:
+    """A mask of the first of each run of equal ids."""
+    return torch.cat([torch.ones_like(ids[:1], dtype=torch.bool), ids[1:] != ids[:-1]])
 
 
 def _add_at(dst: Array, ids: Array, rows: Array, *, in_place: bool) -> Array:

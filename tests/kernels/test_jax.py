@@ -126,3 +126,73 @@ def test_inputs_survive():
     kernels.scatter_add(dst, ids, rows)
     kernels.put(dst, jnp.asarray([0, 1, 2, 3]), rows)
     same((dst, ids, rows), (ONES, IDS, ROWS))
+
+
+def units(got, want):
+    """The error in units in the last place of what is right, computed in float64."""
+    want = np.asarray(want, np.asarray(got).dtype)
+    return np.max(
+        np.abs(np.asarray(got, np.float64) - np.asarray(want, np.float64)) / np.spacing(np.abs(want)).astype(np.float64)
+    )
+
+
+@pytest.mark.parametrize("d", [1, 4])
+@pytest.mark.parametrize("n", [3, 17, 200, 5000])
+def test_repeats_are_merged_before_they_reach_the_array(n, d):
+    ids = jnp.asarray(np.r_[np.zeros(n - 1, np.int32), 5])
+    base, rows = jnp.ones((10, d)), jnp.full((n, d), 2e-8, jnp.float32)
+    want = np.ones((10, d))
+    want[0], want[5] = 1 + (n - 1) * 2e-8, 1 + 2e-8
+    assert units(jax.jit(kernels.scatter_add)(base, ids, rows), want) <= 2
+    assert units(kernels.scatter_reduce("add", base, ids, rows), want) <= 2
+    assert units(jax.jit(partial(kernels.scatter_add, alpha=-1))(base, ids, -rows), want) <= 2
+
+
+def test_one_hot_id_of_a_large_table():
+    ids, rows = jnp.zeros(12500, jnp.int32), jnp.full((12500, 1), 0.01)
+    for size in (8, 10**6):  # the repeats are found by marks, or by a sort
+        base = jnp.ones((size, 1))
+        assert units(jax.jit(kernels.scatter_add)(base, ids, rows)[0, 0], 126.0) <= 2
+        assert units(jax.jit(partial(kernels.densify, size=size))(ids, rows)[0, 0], 125.0) <= 2
+    assert units(jax.jit(partial(kernels.coalesce, size=10**6))(ids, rows)[1][0, 0], 125.0) <= 2
+    mean = jax.jit(lambda: kernels.segment_reduce("mean", rows, jnp.asarray([0, 12500])))()
+    assert units(mean[0, 0], 0.01) <= 2
+
+
+@pytest.mark.long
+def test_a_sum_beyond_the_digits_of_its_terms():
+    n = 14453120
+    base, ids = jnp.asarray([13305880.0, 0.0]), jnp.zeros(n, jnp.int32)
+    assert jax.jit(kernels.scatter_add)(base, ids, jnp.ones(n)).tolist() == [27759000.0, 0.0]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "complex64", "int8", "bool"])
+def test_long_runs_in_every_dtype(dtype):
+    rng = np.random.default_rng(3)
+    ids = rng.choice(np.array([0, 1, 2, 3, 4]), 300, p=[0.7, 0.1, 0.1, 0.05, 0.05])
+    rows = rng.integers(0, 3, (300, 2))
+    want = np.ones((4, 2), np.int64)
+    np.add.at(want, ids[ids < 4], rows[ids < 4])
+    want = want % 256 if dtype == "int8" else want
+    got = jax.jit(kernels.scatter_add)(jnp.ones((4, 2), dtype), jnp.asarray(ids), jnp.asarray(rows, dtype))
+    assert got.dtype == dtype
+    same(got, jnp.asarray(want).astype(got.dtype) if dtype != "int8" else want.astype(np.int8))
+
+
+def test_in_order_is_the_bare_scatter():
+    ids = jnp.zeros(2000, jnp.int32)
+    base, rows = jnp.ones((2, 1)), jnp.full((2000, 1), 2e-8)
+    bare = jax.jit(partial(kernels.scatter_add, in_order=True))(base, ids, rows)
+    same(bare, base.at[ids].add(rows))
+    assert bare[0, 0] == 1.0
+    same(jax.jit(partial(kernels.scatter_add, in_order=True))(base, jnp.asarray([1, -1, 9, 2]), rows[:4]), [[1.0], [1.0]])
+
+
+def test_folds_of_long_runs_under_vmap_and_gradient():
+    rng = np.random.default_rng(4)
+    ids = jnp.asarray(rng.integers(0, 3, (2, 90)))
+    rows = jnp.asarray(rng.normal(size=(2, 90, 2)), jnp.float32)
+    f = partial(kernels.densify, size=3)
+    np.testing.assert_allclose(jax.vmap(f)(ids, rows), [f(i, x) for i, x in zip(ids, rows, strict=True)], rtol=1e-5)
+    gradient = jax.grad(lambda x: (f(ids[0], x) * jnp.asarray([[1.0], [2.0], [3.0]])).sum())(rows[0])
+    same(gradient, np.repeat(np.asarray(ids[0]) + 1.0, 2).reshape(90, 2))

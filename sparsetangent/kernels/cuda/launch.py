@@ -143,11 +143,11 @@ class CudaKernels(GenericKernels):
         return self.gather(rows, places)
 
     @_on_device_of(0)
-    def scatter_add(self, dst: Array, ids: Array, rows: Array, alpha: complex = 1) -> Array:
+    def scatter_add(self, dst: Array, ids: Array, rows: Array, alpha: complex = 1, *, in_order: bool = False) -> Array:
         if not isinstance(alpha, int | float | complex | np.generic):
             rows, alpha = self._scaled(rows, alpha), 1  # an array: its value is on the device
         check_factor(alpha, dst.dtype.name)
-        if not self._atomic(dst):
+        if not (in_order and self._atomic(dst)):  # atomics add entries as they come
             return self._reduce("add", dst, ids, rows, combine=True, alpha=alpha)
         check_target(dst)
         check_rows(ids, rows, dst)

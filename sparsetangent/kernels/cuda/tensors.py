@@ -93,10 +93,14 @@ class TorchCudaKernels(TorchKernels):
             return super().densify(ids, rows, size, unique=unique)
         return self._made(lambda ids, rows: self._cuda.densify(ids, rows, size, unique=unique), ids, rows)
 
-    def scatter_add(self, dst: Array, ids: Array, rows: Array, alpha: Any = 1) -> Array:
+    def scatter_add(self, dst: Array, ids: Array, rows: Array, alpha: Any = 1, *, in_order: bool = False) -> Array:
         if isinstance(alpha, torch.Tensor) or not self._ours(dst, ids, rows):
-            return super().scatter_add(dst, ids, rows, alpha)
-        return self._written(lambda dst, ids, rows: self._cuda.scatter_add(dst, ids, rows, alpha), dst, ids, rows)
+            return super().scatter_add(dst, ids, rows, alpha, in_order=in_order)
+
+        def add(dst: Array, ids: Array, rows: Array) -> Array:
+            return self._cuda.scatter_add(dst, ids, rows, alpha, in_order=in_order)
+
+        return self._written(add, dst, ids, rows)
 
     def scatter_reduce(self, op: ReduceOp, dst: Array, ids: Array, rows: Array, include_self: bool = True) -> Array:
         if not self._ours(dst, ids, rows):
