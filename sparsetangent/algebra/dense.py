@@ -214,6 +214,8 @@ def add_into(dense: Array, t: Tangent | Array, alpha: Any = 1, *, in_order: bool
 
 def _factor(alpha: Any, dense: Array, backend: Backend) -> Any:
     """`alpha` as something that the kernels multiply rows by without a change of their dtype."""
+    if type(alpha) is int and alpha == 1:
+        return alpha
     dtype = dense.dtype
     kind = facts(backend, dtype).kind
     number = alpha.item() if isinstance(alpha, np.generic) else alpha
@@ -236,14 +238,15 @@ def _described(x: Any) -> str:
 
 
 def _check_target(dense: Array, frame: Frame, backend: Backend) -> None:
-    shape = tuple(dense.shape)
-    given = frame.shape
-    if len(given) > len(shape) or any(n not in (1, m) for n, m in zip(given[::-1], shape[::-1], strict=False)):
+    given, shape, values = frame.shape, tuple(dense.shape), frame.values
+    if given != shape and (
+        len(given) > len(shape) or any(n not in (1, m) for n, m in zip(given[::-1], shape[::-1], strict=False))
+    ):
         raise ValueError(f"a tangent of shape {given} cannot be added into an array of shape {shape}")
-    if not same_kind(backend, frame.values.dtype, dense.dtype):
-        raise TypeError(f"a tangent of dtype {frame.values.dtype} cannot be added into an array of dtype {dense.dtype}")
-    here, there = device_of(dense), device_of(frame.values)
-    if None not in (here, there) and here != there:
+    if values.dtype != dense.dtype and not same_kind(backend, values.dtype, dense.dtype):
+        raise TypeError(f"a tangent of dtype {values.dtype} cannot be added into an array of dtype {dense.dtype}")
+    here, there = backend.kernels.device_for(dense), backend.kernels.device_for(values)
+    if here != there and None not in (here, there):
         raise ValueError(f"dense is on device {here} and the tangent on {there}; move one of them first")
     refuse_unwritable(dense, "dense")
 
@@ -251,10 +254,15 @@ def _check_target(dense: Array, frame: Frame, backend: Backend) -> None:
 def refuse_unwritable(target: Array, name: str) -> None:
     """A `ValueError` if an array is read-only or overlaps itself."""
     if isinstance(target, np.ndarray):
-        if not target.flags.writeable:
+        flags = target.flags
+        if not flags.writeable:
             raise ValueError(f"{name} is read-only")
+        if flags.c_contiguous:
+            return
         strides, unit = target.strides, target.itemsize
     elif hasattr(target, "stride"):
+        if target.is_contiguous():
+            return
         strides, unit = target.stride(), 1
     else:
         return
@@ -281,9 +289,12 @@ def _may_overlap(shape: Sequence[int], strides: Sequence[int], unit: int) -> boo
 
 def add_frame_into(dense: Array, frame: Frame, alpha: Any = 1, *, in_order: bool = False) -> Array:
     """Add an aligned frame of the right dtype; `dense` is the caller's to give away (see `add_into` for the checks)."""
-    xp, kernels = frame.backend.xp, frame.backend.kernels
     if frame.n == 0:
         return dense
+    backend = frame.backend
+    xp, kernels = backend.xp, backend.kernels
+    if frame.axes == (0,):
+        return kernels.scatter_add(dense, frame.ids[0], expand(frame).values, alpha, in_order=in_order)
     if not frame.axes:
         zero = xp.zeros((1,), dtype=kernels.index_dtype(dense), device=device_of(dense))
         rows = expand(coalesce(frame)).values

@@ -82,9 +82,12 @@ def drop_axes(frame: Frame, axes: tuple[int, ...]) -> Frame:
 
 def expand(frame: Frame, axes: tuple[int, ...] | None = None) -> Frame:
     """Give dense axes (all of them by default) their full size in `values`, as a view where the library has one."""
+    held = tuple(frame.values.shape[1:])
+    if 1 not in held:  # what is not 1 is the full size
+        return frame
     wanted = frame.dense_axes if axes is None else axes
-    full = tuple(frame.shape[a] if a in wanted else n for a, n in zip(frame.dense_axes, frame.values.shape[1:], strict=True))
-    if full == tuple(frame.values.shape[1:]):
+    full = tuple(frame.shape[a] if a in wanted else n for a, n in zip(frame.dense_axes, held, strict=True))
+    if full == held:
         return frame
     return frame.with_values(frame.backend.xp.broadcast_to(frame.values, (frame.n, *full)))
 

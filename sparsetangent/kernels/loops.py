@@ -16,7 +16,9 @@ from .numpy import RUN
 __all__ = [
     "add_groups",
     "add_multiples",
+    "add_numbers",
     "add_rows",
+    "add_single_rows",
     "compiled",
     "distinct_by_sort",
     "distinct_by_table",
@@ -29,6 +31,7 @@ __all__ = [
     "in_order",
     "or_rows",
     "product_of_others",
+    "repeats",
 ]
 
 # A table over the axis finds equal ids sooner than a hash up to this many places for each id.
@@ -172,6 +175,52 @@ def groups(ids: Any, size: int) -> Any:
         end = i + 1
     starts[count] = end
     return distinct[:count], starts[: count + 1], places
+
+
+@compiled
+def repeats(ids: Any, size: int) -> Any:
+    """How often each place of the axis is named (0, 1 or 2 for more), and the entries whose id is named more than once."""
+    n, count = ids.shape[0], 0
+    times, again = np.zeros(size, np.uint8), np.empty(n, np.int32)
+    for i in range(n):
+        k = ids[i]
+        if 0 <= k < size:
+            times[k] += np.uint8(times[k] < 2)
+    for i in range(n):
+        k = ids[i]
+        again[count] = i
+        count += 0 <= k < size and times[k] > 1
+    return times, again[:count].copy()
+
+
+@compiled
+def add_numbers(dst: Any, ids: Any, rows: Any, factor: Any) -> None:
+    """``dst[ids[i]] += factor * rows[i]`` for rows of one number, those of each id summed in float64 first."""
+    n, size, count = rows.shape[0], dst.shape[0], 0
+    known, sums, distinct = np.zeros(size, np.int32), np.empty(n, np.float64), np.empty(n, ids.dtype)
+    for i in range(n):
+        k = ids[i]
+        if 0 <= k < size:
+            place = known[k]
+            if place == 0:
+                distinct[count], sums[count] = k, rows[i, 0]
+                count += 1
+                known[k] = count
+            else:
+                sums[place - 1] += rows[i, 0]
+    for g in range(count):
+        dst[distinct[g], 0] += factor * np.float32(sums[g])
+
+
+@compiled
+def add_single_rows(dst: Any, ids: Any, times: Any, rows: Any, factor: Any) -> None:
+    """``dst[ids[i]] += factor * rows[i]`` for the ids that `repeats` found once."""
+    n, d = rows.shape
+    for i in range(n):
+        k = ids[i]
+        if 0 <= k < dst.shape[0] and times[k] == 1:
+            for j in range(d):
+                dst[k, j] += factor * rows[i, j]
 
 
 @compiled

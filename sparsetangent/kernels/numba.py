@@ -24,6 +24,8 @@ __all__ = ["NumbaKernels"]
 _SMALL = 1000
 # A table over the axis beats the radix sort while the axis is at most this many times longer than the ids.
 _TABLE_RATIO = 2
+# A byte for each place of the axis finds the ids that repeat sooner than a hash up to this many places for each id.
+_MARKS = 64
 
 
 class NumbaKernels(NumpyKernels):
@@ -56,7 +58,7 @@ class NumbaKernels(NumpyKernels):
 
     @_QUIET
     def _sums(self, ids: Array, rows: Array, size: int) -> Array:
-        if not self._has_groups(ids, rows):
+        if not self._has_groups(ids, rows) or prod(rows.shape[1:]) == 1:
             return super()._sums(ids, rows, size)
         sums = np.zeros((size, *rows.shape[1:]), rows.dtype.newbyteorder("="))
         _add_groups(sums, ids, rows, 1)
@@ -68,6 +70,21 @@ class NumbaKernels(NumpyKernels):
             _add_groups(dst, ids, rows, factor)
         else:
             super()._add_merged(dst, ids, rows, factor)
+
+    def coalesce(self, ids: Array, rows: Array, size: int, length: int | None = None) -> tuple[Array, Array]:
+        if (
+            length is not None
+            or size <= _TABLE_RATIO * ids.shape[0]
+            or prod(rows.shape[1:]) == 1
+            or not self._has_groups(ids, rows)
+        ):
+            return super().coalesce(ids, rows, size, length)
+        ids, _ = self._checked(ids, size)
+        loops, words = _loops(), as_numbers(rows)
+        distinct, starts, places = loops.groups(np.ascontiguousarray(ids), size)
+        sums = np.zeros((distinct.shape[0], words.shape[1]), words.dtype)
+        loops.add_groups(sums, np.arange(distinct.shape[0]), starts, places, words, words.dtype.type(1))
+        return distinct.copy(), sums.view(rows.dtype.newbyteorder("=")).reshape((-1, *rows.shape[1:]))
 
     def _has_groups(self, ids: Array, rows: Array) -> bool:
         """Whether there is a loop that sums rows by id for these, and enough of them."""
@@ -171,9 +188,18 @@ def _words(rows: Array) -> Array | None:
 
 def _add_groups(dst: Array, ids: Array, rows: Array, factor: float) -> None:
     """``dst[ids] += factor * rows`` for a contiguous `dst`, the rows of each id summed first."""
-    loops, words = _loops(), as_numbers(rows)
-    groups = loops.grouped(np.ascontiguousarray(ids), dst.shape[0])
-    loops.add_groups(_table(dst).view(words.dtype), *groups, words, words.dtype.type(factor))
+    loops, words, ids, size = _loops(), as_numbers(rows), np.ascontiguousarray(ids), dst.shape[0]
+    table, factor = _table(dst).view(words.dtype), words.dtype.type(factor)
+    if size > _MARKS * ids.shape[0]:
+        loops.add_groups(table, *loops.grouped(ids, size), words, factor)
+        return
+    if words.shape[1] == 1 and words.dtype == np.float32:
+        loops.add_numbers(table, ids, words, factor)
+        return
+    times, again = loops.repeats(ids, size)
+    loops.add_single_rows(table, ids, times, words, factor)
+    distinct, starts, places = loops.grouped(ids.take(again), size)
+    loops.add_groups(table, distinct, starts, again.take(places), words, factor)
 
 
 def _add(dst: Array, ids: Array, words: Array, dtype: Any, factor: float = 1) -> None:

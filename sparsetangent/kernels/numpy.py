@@ -157,6 +157,8 @@ class NumpyKernels(GenericKernels):
         n, inner = ids.shape[0], rows.shape[1:]
         if inner and prod(inner) == 1:
             return self._sums(ids, rows.reshape(n), size).reshape(size, *inner)
+        if not inner and rows.dtype == _FLOAT32:
+            return np.bincount(ids, rows, size).astype(rows.dtype)  # which sums in float64
         if rows.dtype.kind not in "fc" or n <= RUN:
             return self._in_sequence(ids, rows, size)
         crowded = np.bincount(ids) > RUN

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from math import prod
 from typing import NamedTuple
 
@@ -9,7 +10,13 @@ from ..backend import Backend, backend_of
 from ..dtypes import facts
 from ..kernels.base import Array
 
-__all__ = ["Frame", "nbytes"]
+__all__ = ["Frame", "dense_axes_of", "nbytes"]
+
+
+@cache
+def dense_axes_of(axes: tuple[int, ...], ndim: int) -> tuple[int, ...]:
+    """The axes of an array of `ndim` axes that are not stored: decided once for each choice, and asked by every call."""
+    return tuple(a for a in range(ndim) if a not in axes)
 
 
 class Frame(NamedTuple):
@@ -49,17 +56,19 @@ class Frame(NamedTuple):
     @property
     def dense_axes(self) -> tuple[int, ...]:
         """The axes that `values` holds, in its order."""
-        return tuple(a for a in range(len(self.shape)) if a not in self.axes)
+        return dense_axes_of(self.axes, len(self.shape))
 
     @property
     def stored_sizes(self) -> tuple[int, ...]:
         """The sizes of the stored axes."""
-        return tuple(self.shape[a] for a in self.axes)
+        shape = self.shape
+        return tuple([shape[a] for a in self.axes])
 
     @property
     def dense_sizes(self) -> tuple[int, ...]:
         """The full sizes of the dense axes, whatever `values` holds of them."""
-        return tuple(self.shape[a] for a in self.dense_axes)
+        shape = self.shape
+        return tuple([shape[a] for a in dense_axes_of(self.axes, len(shape))])
 
     @property
     def backend(self) -> Backend:
