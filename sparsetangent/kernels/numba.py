@@ -84,7 +84,7 @@ class NumbaKernels(NumpyKernels):
         distinct, starts, places = loops.groups(np.ascontiguousarray(ids), size)
         sums = np.zeros((distinct.shape[0], words.shape[1]), words.dtype)
         loops.add_groups(sums, np.arange(distinct.shape[0]), starts, places, words, words.dtype.type(1))
-        return distinct.copy(), sums.view(rows.dtype.newbyteorder("=")).reshape((-1, *rows.shape[1:]))
+        return distinct.copy(), sums.view(rows.dtype.newbyteorder("=")).reshape((distinct.shape[0], *rows.shape[1:]))
 
     def _has_groups(self, ids: Array, rows: Array) -> bool:
         """Whether there is a loop that sums rows by id for these, and enough of them."""

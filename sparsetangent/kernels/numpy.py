@@ -164,23 +164,19 @@ class NumpyKernels(GenericKernels):
         crowded = np.bincount(ids) > RUN
         if not crowded.any():
             return self._in_sequence(ids, rows, size)
-        among = crowded.take(ids)
-        if among.all():
-            sums = np.zeros((size, *inner), rows.dtype)
-        else:
-            sums = self._in_sequence(ids[~among], rows[~among], size)
-            ids, rows = ids[among], rows[among]
-        sums[np.flatnonzero(crowded)] = self._sums_in_pairs(ids, rows)
+        # Runs of rows are summed where the rows lie, and only those of crowded ids in pairs.
+        order = _stable_order(ids, size)
+        ascending = ids.take(order)
+        opens = _places(ascending) % RUN == 0
+        run = np.empty(n, np.int64)
+        run[order] = np.cumsum(opens) - 1
+        owners = ascending[opens]
+        runs = self._in_sequence(run, rows, owners.shape[0])
+        several = crowded.take(owners)
+        sums = np.zeros((size, *inner), rows.dtype)
+        sums[owners[~several]] = runs[~several]
+        sums[np.flatnonzero(crowded)] = _fold_runs(owners[several], runs[several], np.add)
         return sums
-
-    def _sums_in_pairs(self, ids: Array, rows: Array) -> Array:
-        """The sums of rows by ids, ascending: runs of `RUN` rows in sequence, then the runs of each id in pairs, and again."""
-        if (ids[1:] < ids[:-1]).any():
-            order = _stable_order(ids, int(ids.max()) + 1)
-            ids, rows = ids.take(order), rows[order]
-        run_starts = _places(ids) % RUN == 0
-        runs = self._in_sequence(np.cumsum(run_starts) - 1, rows, int(np.count_nonzero(run_starts)))
-        return _fold_runs(ids[run_starts], runs, np.add)
 
     def _in_sequence(self, ids: Array, rows: Array, size: int) -> Array:
         inner = rows.shape[1:]

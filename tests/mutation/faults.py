@@ -38,8 +38,19 @@ FAULTS = {
     "the mean forgets the destination": Fault(
         "kernels/generic.py", "+ int(include_self)\n        return", "\n        return", f"{_KERNELS} -k strict"
     ),
-    "sums not cut into blocks": Fault("kernels/generic.py", "repeats >= 16", "repeats >= 2**60", "tests/kernels tests/cases"),
     # NumPy's
+    "crowded sums not cut into runs": Fault(
+        "kernels/numpy.py", "np.bincount(ids) > RUN", "np.bincount(ids) > 2**60", "tests/test_sums_into_arrays.py -k numpy"
+    ),
+    "entries added in order where they should be merged": Fault(
+        "kernels/numpy.py", "(in_order or exact)", "True", "tests/test_sums_into_arrays.py -k numpy"
+    ),
+    "the last runs of a long sum lost": Fault(
+        "kernels/loops.py",
+        "if (runs >> level) & 1:\n            for",
+        "if level and (runs >> level) & 1:\n            for",
+        "tests/test_sums_into_arrays.py -k bits",
+    ),
     "padding ranks first": Fault(
         "kernels/numpy.py", "rank[size] = distinct.shape[0]", "rank[size] = 0", f"{_KERNELS} -k numpy"
     ),
@@ -53,7 +64,10 @@ FAULTS = {
         "kernels/numpy.py", "if not dst.flags.writeable:", "if False:", "tests/kernels tests/cases -k numpy"
     ),
     "complex numbers times one": Fault(
-        "kernels/numpy.py", "return flat.view(_REAL.get(flat.dtype, flat.dtype))", "return flat", "tests/kernels/test_numpy.py"
+        "kernels/product.py",
+        "return flat.view(_REAL.get(flat.dtype, flat.dtype))",
+        "return flat",
+        "tests/kernels/test_numpy.py",
     ),
     "the rows before in a product": Fault(
         "kernels/numpy.py",
