@@ -172,7 +172,10 @@ def moves(place: Place, rows: int, skew: str, given: Any, dtype: str, width: int
     yield Case(
         "gather", on, {"ours": lambda: k.gather(table, ids), "take": lambda: xp.take(table, ids, axis=0), **copy}, 2 * n * row
     )
-    added = {"ours": lambda: k.scatter_add(table, ids, src), "ours, atomic": lambda: atomic.scatter_add(table, ids, src)}
+    added = {
+        "ours": lambda: k.scatter_add(table, ids, src),
+        "ours, atomic": lambda: atomic.scatter_add(table, ids, src, in_order=True),
+    }
     if dtype == "float32" and place.torch is not None:
         import cupyx
 

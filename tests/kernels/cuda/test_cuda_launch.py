@@ -119,7 +119,7 @@ def test_rows_beyond_2_31_elements(part: str) -> None:
     call: Any = {
         "gather": lambda: kernels.gather(table, ids),
         "put": lambda: kernels.put(table, ids, rows),
-        "scatter_add": lambda: kernels.scatter_add(table, ids, rows),
+        "scatter_add": lambda: kernels.scatter_add(table, ids, rows, in_order=True),
         "fold": lambda: kernels.scatter_reduce("add", table, ids, rows),
     }[part]
     held = np.array([[1.0] * 5, [0.0] * 5])
